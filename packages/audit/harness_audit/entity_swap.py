@@ -473,20 +473,20 @@ class _Offsets:
         """The number of the last word that starts at `offset` or before."""
         return bisect_right(self.starts, offset) - 1
 
-    def _is_inside(self, word: int, offset: int) -> bool:
+    def _is_inside(self, word_number: int, offset: int) -> bool:
         """Whether an offset is after the start of a word and before its end."""
-        return self.starts[word] < offset < self.ends[word]
+        return self.starts[word_number] < offset < self.ends[word_number]
 
-    def _shifted(self, word: int, offset: int) -> int:
-        """An offset in the copy for one that is inside no word whose length changes.
+    def _shifted(self, word_number: int, offset: int) -> int:
+        """The offset in the copy for one that is inside no word whose length changes.
 
         Args:
-            word: The number of the last such word that starts at `offset` or before.
+            word_number: The number of the last such word that starts at `offset` or before.
             offset: The offset in the text.
         """
-        if offset == self.starts[word] and word:
-            word -= 1  # its own start is moved by the words before it alone
-        return offset + self.shifts[word]
+        if offset == self.starts[word_number] and word_number:
+            word_number -= 1  # the word's own start is moved by the words before it alone
+        return offset + self.shifts[word_number]
 
 
 def _replacement_number(token: str, seed: int) -> str:

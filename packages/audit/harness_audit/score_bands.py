@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -259,15 +260,7 @@ def _compare_methods(method_runs: Sequence[_MethodRun]) -> Band:
     )
     # A row for each common question; columns: (method, scorer).
     all_scores = pd.concat(table_by_method, axis=1).reindex(question_ids)
-    values_by_scorer: dict[str, dict[str, list[float]]] = {}
-    clusters_by_scorer: dict[str, list[str]] = {}
-    for scorer in applicable.family_by_scorer:
-        # The columns of this scorer: one for each method.
-        scores: pd.DataFrame = all_scores.xs(scorer, axis=1, level=1)  # type: ignore[assignment]
-        has_all_values = scores.notna().all(axis=1)  # of each question
-        if has_all_values.any():
-            clusters_by_scorer[scorer] = list(itertools.compress(cluster_labels, has_all_values))
-            values_by_scorer[scorer] = scores[has_all_values].to_dict("list")  # type: ignore[assignment]
+    values_by_scorer = _values_by_scorer(all_scores, applicable.family_by_scorer, cluster_labels)
     if not values_by_scorer:
         raise UserError(
             f"the methods on {dataset} answered no question in common; name runs over the same "
@@ -281,14 +274,52 @@ def _compare_methods(method_runs: Sequence[_MethodRun]) -> Band:
         model=first_method.model,
         headline=headline,
         n=len(question_ids),
-        values_by_scorer=values_by_scorer,
-        cluster_labels_by_scorer=clusters_by_scorer,
+        values_by_scorer={name: found.values for name, found in values_by_scorer.items()},
+        cluster_labels_by_scorer={
+            name: found.cluster_labels for name, found in values_by_scorer.items()
+        },
         family_by_scorer=applicable.family_by_scorer,
         all_answered_same_questions=all(
             len(table) == len(question_ids) for table in table_by_method.values()
         ),
         scorers_of_some_methods=applicable.scorers_of_some_methods,
     )
+
+
+class _CommonValues(NamedTuple):
+    """The scores by one scorer, on the questions that it has a value of for every method.
+
+    Attributes:
+        values: Method -> its score of each of these questions.
+        cluster_labels: The cluster of each of these questions.
+    """
+
+    values: dict[str, list[float]]
+    cluster_labels: list[str]
+
+
+def _values_by_scorer(
+    all_scores: pd.DataFrame, scorer_names: Iterable[str], cluster_labels: Sequence[str]
+) -> dict[str, _CommonValues]:
+    """Scorer -> its scores on the questions that it has a value of for every method; a scorer
+    without such a question is left out.
+
+    Args:
+        all_scores: A row for each question; columns: (method, scorer).
+        scorer_names: The scorers.
+        cluster_labels: The cluster of each question.
+    """
+    values_by_scorer: dict[str, _CommonValues] = {}
+    for name in scorer_names:
+        # The columns of this scorer: one for each method.
+        scores: pd.DataFrame = all_scores.xs(name, axis=1, level=1)  # type: ignore[assignment]
+        has_all_values = scores.notna().all(axis=1)  # of each question
+        if has_all_values.any():
+            values_by_scorer[name] = _CommonValues(
+                values=scores[has_all_values].to_dict("list"),  # type: ignore[arg-type]
+                cluster_labels=list(itertools.compress(cluster_labels, has_all_values)),
+            )
+    return values_by_scorer
 
 
 def _documents_by_common_question(

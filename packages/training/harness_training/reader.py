@@ -231,15 +231,15 @@ class ReaderTraining:
             raise UserError(f"there is no adapter in {self.folder}; train it first")
         evaluation_files: dict[str, str] = {}
         for name, source in self.settings.sources.items():
-            pattern = source.measured
+            pattern = source.measured  # of its evaluation files' names; None: nothing is measured
             if pattern:
                 evaluation_files[name] = pattern
         exam_rows = load_rows(evaluation_files, self.data, training=False)
-        check_apart(self.rows(), exam_rows)
+        check_apart(self.rows(), exam_rows)  # raises where a row is trained on
         adapted = self.base.model_copy(update={"adapter": str(self.folder)})
         without_and_with_adapter = [(load_model(self.base), None), (load_model(adapted), None)]
         measures: list[Measure] = []
-        exam_size = ExamSize(self.settings.exam, self.settings.exam_world)
+        exam_size = ExamSize(questions=self.settings.exam, world=self.settings.exam_world)
         for part in exam_parts(exam_rows, self._recipes(), declared_skills(), exam_size, self.seed):
             measures += examine(part, without_and_with_adapter, tell)
         about = cards.AboutExam(

@@ -67,8 +67,9 @@ class Teacher(LanguageModel):
     sent."""
 
     def __init__(self, tokenizer: Any, name: str = "teacher", window: int = WINDOW) -> None:
-        """Prepare the tokenizer and the pieces of its chat template, with which prompts are laid
-        out.
+        """Prepare the tokenizer and the tokens of its chat template: what stands before the first
+        user turn, before a reply, before the next user turn, and around a system turn (None where
+        the template has none). What a model needs besides (shape, identity) is empty.
 
         Args:
             tokenizer: A tokenizer of transformers, or a harness.llm.fast_tokenizer.FastTokenizer.
@@ -95,9 +96,9 @@ class Teacher(LanguageModel):
         self.before_next_user_ids = self.text.encode_template(pieces.before_next_user)
         self.system_turn_ids: SystemTurnTokens | None = None
         if pieces.system is not None:
-            before = self.text.encode_template(pieces.system.before)
-            after = self.text.encode_template(pieces.system.after)
-            self.system_turn_ids = SystemTurnTokens(before, after)
+            before_system = self.text.encode_template(pieces.system.before)
+            after_system = self.text.encode_template(pieces.system.after)
+            self.system_turn_ids = SystemTurnTokens(before_system, after_system)
         self._transcript = Transcript()
 
     def play(self, skill: Skill, scene: Scene) -> Transcript:

@@ -148,7 +148,7 @@ class VLLMSession(TokenContext):
         start = len(self.ids)
         may_think = not self._is_past_thinking
         if may_think:
-            self.ids += self._model.open_thinking_ids
+            self.ids += self._model.open_thinking_ids  # () where the model writes them itself
         thinking_text = ""
         n_requests = 1
         if may_think and self._model.thinking:
@@ -156,7 +156,7 @@ class VLLMSession(TokenContext):
             n_requests = 0  # it was counted with the thinking
         answer_start = len(self.ids)
         written = self._write_answer(decoding, n_requests)
-        if answer_start == start:
+        if answer_start == start:  # there is no thinking, nor an opening of one
             return written
         # The thinking leaves the context; the answer, which attended to it, is read anew with what
         # follows.
@@ -268,10 +268,8 @@ class VLLMSession(TokenContext):
 
     def _write_thinking(self, decoding: Decoding, thinking: Thinking, state: ThinkingState) -> None:
         """Write a thinking up to its end or limit, and append it to the context, with the white
-        space that follows it.
-
-        Token by token while it may be no thinking, and while white space follows it; the first
-        token of the answer is taken off again.
+        space that follows it. Nothing but the opening is written where the reply turns out to be no
+        thinking.
 
         Args:
             decoding: How tokens are drawn.
@@ -280,24 +278,55 @@ class VLLMSession(TokenContext):
         """
         text = self._model.text
         start = len(self.ids)
-        while state.tokens_left and not state.is_opened:
-            goes_on = self._continue_thinking(decoding, state, max_tokens=1, stop=())
-            if not goes_on:
-                return
-            # True, False, or None while the text may still become the opening marker.
-            opened = begins_thinking(text.decode_context(self.ids[start:]), thinking)
-            if opened is False:
-                self._truncate(len(self.ids) - 1)  # nothing was run after this token
-                return
-            state.is_opened = bool(opened)
+        may_go_on = self._write_thinking_opening(decoding, thinking, state)
+        if not may_go_on:
+            return
         state.is_closed = thinking.close in text.decode_context(self.ids[start:])
         if state.tokens_left and not state.is_closed:
             self._continue_thinking(decoding, state, state.tokens_left, stop=[thinking.close])
             state.is_closed = thinking.close in text.decode_context(self.ids[start:])
-        while state.tokens_left and state.is_closed:
+        if state.is_closed:
+            self._write_space_after_thinking(decoding, state)
+
+    def _write_thinking_opening(
+        self, decoding: Decoding, thinking: Thinking, state: ThinkingState
+    ) -> bool:
+        """Write token by token until the text is the opening marker, cannot become it any more, or
+        the limit is reached; append it to the context, and set `state.is_opened`.
+
+        Args:
+            decoding: How tokens are drawn.
+            thinking: The markers of the model's thinking.
+            state: How far it is written; changed.
+
+        Returns:
+            False where the reply has ended or is no thinking.
+        """
+        start = len(self.ids)
+        while state.tokens_left and not state.is_opened:
+            goes_on = self._continue_thinking(decoding, state, max_tokens=1, stop=())
+            if not goes_on:
+                return False
+            # True, False, or None while the text may still become the opening marker.
+            opened = begins_thinking(self._model.text.decode_context(self.ids[start:]), thinking)
+            if opened is False:
+                self._truncate(len(self.ids) - 1)  # nothing was run after this token
+                return False
+            state.is_opened = bool(opened)
+        return True
+
+    def _write_space_after_thinking(self, decoding: Decoding, state: ThinkingState) -> None:
+        """Write token by token while only white space comes, up to the limit, and append it to the
+        context; the first token of the answer is taken off again.
+
+        Args:
+            decoding: How tokens are drawn.
+            state: How far the thinking is written; changed.
+        """
+        while state.tokens_left:
             end = len(self.ids)
             self._continue_thinking(decoding, state, max_tokens=1, stop=())
-            answer_begins = bool(text.decode_context(self.ids[end:]).strip())
+            answer_begins = bool(self._model.text.decode_context(self.ids[end:]).strip())
             is_ended = len(self.ids) == end
             if answer_begins or is_ended:
                 self._truncate(end)

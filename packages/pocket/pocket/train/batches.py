@@ -50,8 +50,7 @@ class Batch:
 
 def take_trees(trees: Iterator[Tree], n_tokens: int, max_tokens_per_tree: int) -> Batch:
     """Take trees until they have enough tokens together, each without the branches that do not fit
-    into a row, and divide them into passes; with the number of replies that were left out. A pass
-    is a forward pass over trees of about equal length, padded to the longest.
+    into a row, and divide them into forward passes; with the number of replies that were left out.
 
     Args:
         trees: The trees, without end.
@@ -59,10 +58,11 @@ def take_trees(trees: Iterator[Tree], n_tokens: int, max_tokens_per_tree: int) -
         max_tokens_per_tree: Most tokens of a tree.
 
     Raises:
-        UserError: None of _MAX_MISSES trees in a row fits.
+        UserError: None of many trees in a row fits.
     """
     taken: list[Tree] = []
-    n_left_out = n_misses = 0
+    n_left_out = 0
+    n_misses = 0  # in a row
     while sum(map(len, taken)) < n_tokens:
         drawn_tree = next(trees)
         tree = _without_branches_that_do_not_fit(drawn_tree, max_tokens_per_tree)
@@ -78,13 +78,19 @@ def take_trees(trees: Iterator[Tree], n_tokens: int, max_tokens_per_tree: int) -
                 f"no text of this recipe fits a row of {max_tokens_per_tree} tokens; give the "
                 "recipe a larger size"
             )
+    return Batch(_divided_into_passes(taken), n_left_out)
+
+
+def _divided_into_passes(trees: Sequence[Tree]) -> list[list[Tree]]:
+    """Trees in groups of similar length, the shortest first; padded to the longest of it, a group
+    has no more tokens than a forward pass may have, unless a single tree has more."""
     passes: list[list[Tree]] = [[]]
-    for tree in sorted(taken, key=len):
+    for tree in sorted(trees, key=len):
         padded_tokens = (len(passes[-1]) + 1) * len(tree)  # with this tree, the longest so far
         if passes[-1] and padded_tokens > _MAX_TOKENS_OF_PASS:
             passes.append([])
         passes[-1].append(tree)
-    return Batch(passes, n_left_out)
+    return passes
 
 
 def _without_branches_that_do_not_fit(tree: Tree, max_tokens: int) -> Tree | None:

@@ -28,10 +28,9 @@ def check_folder(folder: Path, target_folder: Path) -> None:
         raise CannotRun(
             f"'{folder}' is no folder of a trained pocket model: it has no {missing[0]}"
         )
+    tokenizer = folder / "tokenizer.json"
     target_tokenizer = target_folder / "tokenizer.json"
-    if target_tokenizer.exists() and file_hash(target_tokenizer) != file_hash(
-        folder / "tokenizer.json"
-    ):
+    if target_tokenizer.exists() and file_hash(target_tokenizer) != file_hash(tokenizer):
         raise UserError(
             f"the training in {target_folder.parent} has another tokenizer than '{folder}'; name "
             "another folder with --out"

@@ -170,16 +170,9 @@ def _plan_course(name: str, options: TrainOptions, out: Path) -> _PlannedTrainin
     )
     labels = None
     if options.teacher is not None:
-        teacher_model = resolve_model(
-            Choices(model=options.teacher, sets=assignments.teacher)
-        ).value
-        teacher_model = check_greedy(teacher_model, "a teacher")
+        teacher_model = _resolve_teacher(options.teacher, assignments)
         labels = make_labels(options, settings, teacher_model, assignments.dataset)
-    if base_model.backend != "hf":
-        raise UserError(
-            f"'{base_model.name}' runs on a server, so it cannot be trained here; name a model "
-            "folder or a hub id"
-        )
+    _check_is_local(base_model)
     _check_model_files(base_model)
     if labels is None:
         for task in tasks:
@@ -335,6 +328,39 @@ def _assignments_by_target(assignments: Mapping[str, object]) -> _Assignments:
             by_target.model[key] = value
         elif target in ("dataset", "datasets"):
             by_target.dataset[key] = value
+        else:
+            by_target.training[key] = value
+    return by_target
+
+
+def _resolve_teacher(name: str, assignments: _Assignments) -> ModelConfig:
+    """The settings of the model that labels. Raises UserError where they ask for
+    sampling or batches.
+
+    Args:
+        name: What --teacher names.
+        assignments: --set, of which those for the teacher count.
+    """
+    teacher_model = resolve_model(Choices(model=name, sets=assignments.teacher)).value
+    return check_greedy(teacher_model, "a teacher")
+
+
+def _check_is_local(model: ModelConfig) -> None:
+    """Raise UserError for a model on a server, which cannot be trained here."""
+    if model.backend != "hf":
+        raise UserError(
+            f"'{model.name}' runs on a server, so it cannot be trained here; name a model "
+            "folder or a hub id"
+        )
+
+
+def _reader_assignments(assignments: Mapping[str, object]) -> _Assignments:
+    """Split --set of the reader's training: "model.KEY" is for the model, all else for the
+    training."""
+    by_target = _Assignments()
+    for key, value in assignments.items():
+        if key.startswith("model."):
+            by_target.model[key] = value
         else:
             by_target.training[key] = value
     return by_target
@@ -527,25 +553,26 @@ def _plan_reader(options: TrainOptions, out: Path) -> _PlannedTraining:
             "--exclude"
         )
     check_options(options.device, options.mlflow)
-    model_assignments: dict[str, object] = {}
-    training_assignments: dict[str, object] = {}
-    for key, value in parse_assignments(options.sets, "--set ").items():
-        if key.startswith("model."):
-            model_assignments[key] = value
-        else:
-            training_assignments[key] = value
+    assignments = _reader_assignments(parse_assignments(options.sets, "--set "))
     config_file = None
     if options.config is not None:
         config_file = Path(options.config)
     profile = options.profile or _READER_PROFILE
     settings = read_settings(
-        ReaderSettings, _READER, profile, [_READER], training_assignments, config_file
+        ReaderSettings, _READER, profile, [_READER], assignments.training, config_file
     )
-    base_model = resolve_model(Choices(model=options.model, sets=model_assignments)).value
+    base_model = resolve_model(Choices(model=options.model, sets=assignments.model)).value
     _check_model_files(base_model)
-    data_folder = Path(options.data)
+    training = ReaderTraining(
+        base=base_model,
+        settings=settings,
+        data=Path(options.data),
+        out=out,
+        seed=options.seed,
+        device=options.device,
+    )
     return _PlannedTraining(
-        ReaderTraining(base_model, settings, data_folder, out, options.seed, options.device),
+        training,
         mlflow_params={
             "method": _READER,
             "base": base_model.name,
