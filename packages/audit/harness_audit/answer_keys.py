@@ -368,14 +368,14 @@ def _scorer_faults(scorer: str, wordless_answer: str, gold: Gold) -> list[str]:
         gold: All gold answers of its question.
     """
     try:
-        score_of_same_text = score_answer([scorer], wordless_answer, (), gold).scores.get(scorer)
-        score_of_other_text = score_answer([scorer], "some other text", (), gold).scores.get(scorer)
+        of_same_text = score_answer([scorer], wordless_answer, shown=(), gold=gold)
+        of_other_text = score_answer([scorer], "some other text", shown=(), gold=gold)
     except (ScoreError, UserError):
         return []
     faults = []
-    if score_of_same_text == 0:
+    if of_same_text.scores.get(scorer) == 0:
         faults.append(f"{scorer} gives 0 to the same text")
-    if score_of_other_text == 1:
+    if of_other_text.scores.get(scorer) == 1:
         faults.append(f"{scorer} gives 1 to any text")
     return faults
 

@@ -364,6 +364,7 @@ def _read_lm_eval(path: Path) -> ForeignRun:
         tool = f"lm_eval {version}"
     model = value_at(results, "model_name") or value_at(results, "model_source")
     scores = _LmEvalScores()
+    # Parsing also fills `scores.names_without_number`.
     answers = parse_answers(_rows(path), FORMS["lm-eval"], scores.adjust)
     left_out_notes = [
         f"{name} has no value for a single question, so it is left out"

@@ -218,7 +218,8 @@ def prepare_import(
     dataset = None
     if questions.dataset_name is not None:
         dataset = load(config, None)
-        config = config.model_copy(update={"name": dataset.name})  # a folder has its own
+        # The questions of a folder of the user's are called as the folder.
+        config = config.model_copy(update={"name": dataset.name})
     return [_prepare_repeat(run, repeat, config, dataset) for repeat in run.repeats]
 
 
@@ -249,14 +250,8 @@ def _prepare_repeat(
         advice = "; ".join(["name some with --scorers (harness list scorers)", *run.left_out_notes])
         raise UserError(f"{run.files[0]} holds no score; {advice}")
     settings = _run_yaml_values(run, repeat, config, score_names)
-    imported = Import(
-        tool=run.tool,
-        files=[ImportedFile(name=path.name, sha256=file_hash(path)) for path in run.files],
-        at=utc_now(),
-        told=run.printed_means,
-        left_out=matched.left_out,
-    )
     rows_identity = _identity_of_rows(dataset)
+    imported = _import_facts(run, matched.left_out)
     # Not every file says how many questions there were to answer.
     n_questions = max(run.n_to_answer, len(answers))
     dataset_rows = DatasetRows(name=config.name, questions=n_questions)
@@ -276,6 +271,23 @@ def _prepare_repeat(
         manifest=manifest,
         records=scored.records,
         left_out=matched.left_out,
+    )
+
+
+def _import_facts(run: ForeignRun, left_out: list[str]) -> Import:
+    """What the manifest says of an import: the tool, its files with checksums, the time, the means
+    that the tool printed, and which answers were left out.
+
+    Args:
+        run: What the other tool's file says.
+        left_out: A sentence for each answer that is left out.
+    """
+    return Import(
+        tool=run.tool,
+        files=[ImportedFile(name=path.name, sha256=file_hash(path)) for path in run.files],
+        at=utc_now(),
+        told=run.printed_means,
+        left_out=left_out,
     )
 
 

@@ -247,7 +247,7 @@ def is_made_from(path: Path, about: Mapping[str, object]) -> bool:
     """
     if not path.exists():
         return False
-    first_line = next(iter(read_lines(path, "id", [])), None)
+    first_line = next(iter(read_lines(path, "id", notes=[])), None)
     if first_line is None:
         return False
     recorded = {name: value for name, value in first_line.items() if name != "id"}
@@ -283,7 +283,7 @@ def read_scenes(path: Path, task: Task) -> tuple[list[Scene], int]:
         UserError: A scene lacks a value.
     """
     # All lines but the first, which says what the file is made from.
-    lines = [line for line in read_lines(path, "id", []) if line["id"] != HEAD]
+    lines = [line for line in read_lines(path, "id", notes=[]) if line["id"] != HEAD]
     lines.sort(key=lambda line: line.get("n", 0))  # labels come in the order in which they end
     scenes: list[Scene] = []
     n_without_scene = 0

@@ -23,6 +23,7 @@ from typing import Literal
 
 from harness.config.schema import DatasetConfig, ModelConfig
 from harness.datasets.archives import is_archive
+from harness.datasets.base import Dataset
 from harness.datasets.few_shot import ROW_NUMBER_ID
 from harness.datasets.files import read_first_key
 from harness.datasets.load_once import load_once
@@ -236,7 +237,7 @@ def load_questions_apart(
     digests: dict[str, str] = {}
     for question_set in sets:
         name = question_set.training.name
-        check_training(question_set.training)
+        check_training(question_set.training)  # raises for another split
         dataset = load_once(question_set.training, max_rows)
         question_ids = [example.question.id for example in dataset.examples]
         refuse_evaluation(question_ids, name, dataset.source)
@@ -246,20 +247,37 @@ def load_questions_apart(
         ]
         documents[name] = dataset.documents
         digests[name] = dataset.fingerprint[:16]
-        n_refused = len(dataset) - len(examples[name])
-        if n_refused > _MAX_SHARE_REFUSED * len(dataset):
-            raise UserError(
-                f"{n_refused} of {len(dataset)} questions of '{name}' ({dataset.source}) are "
-                "evaluation questions by their id or text; name its training split"
-            )
-        if n_refused:
-            tell(
-                f"{name}: {n_refused} of {len(dataset)} questions are evaluation questions too, and "
-                "left out"
-            )
+        n_left_out = len(dataset) - len(examples[name])
+        _check_and_say_left_out(name, dataset, n_left_out, tell)
         if not evaluation_questions.texts:
             tell(
                 f"warning: {name}: there are no evaluation questions to compare with; name them "
                 "with --exclude FILE, so that none of them is trained on"
             )
     return TrainingQuestions(examples, documents, digests)
+
+
+def _check_and_say_left_out(
+    name: str, dataset: Dataset, n_left_out: int, tell: Callable[[str], None]
+) -> None:
+    """Say how many questions of a data set are left out, if any, as evaluation questions.
+
+    Args:
+        name: The name of the data set.
+        dataset: All its questions.
+        n_left_out: How many of them are left out.
+        tell: Called with the sentence.
+
+    Raises:
+        UserError: More than a fifth are left out, so the file is no training split.
+    """
+    if n_left_out > _MAX_SHARE_REFUSED * len(dataset):
+        raise UserError(
+            f"{n_left_out} of {len(dataset)} questions of '{name}' ({dataset.source}) are "
+            "evaluation questions by their id or text; name its training split"
+        )
+    if n_left_out:
+        tell(
+            f"{name}: {n_left_out} of {len(dataset)} questions are evaluation questions too, and "
+            "left out"
+        )

@@ -228,9 +228,9 @@ class Tree:
         """The tree as one row: the trunk, then one branch after the other.
 
         Args:
-            by_reply: Whether a reply's weight is the square root of its number of tokens, so that a
-                probe of one token counts beside a list of a hundred tokens; else each target's
-                weight is 1.
+            by_reply: Whether a reply's weight is the square root of its number n of tokens, so each
+                of them weighs n ** -0.5; a probe of one token then counts beside a list of a
+                hundred tokens. Else each target's weight is 1.
         """
         ids = list(self.trunk)
         targets = list(self.targets)

@@ -104,13 +104,22 @@ def duel(
     """
     width = None
     if stop.width is not None:
-        width = stop.width / 100
+        width = stop.width / 100  # points of the score as a score in [0, 1]
     # Rules checks the name of the target.
-    rules = Rules(stop.alpha, width, stop.target, stop.score)  # type: ignore[arg-type]
+    rules = Rules(
+        alpha=stop.alpha,
+        width=width,
+        target=stop.target,  # type: ignore[arg-type]
+        score=stop.score,
+    )
     folder = local_folder(out)
     plans = _plans(selection, methods or [])
     print_warnings(plans)
-    asking = Asking(["harness", *sys.argv[1:]], how.parallel, how.retry_failed)
+    asking = Asking(
+        command=["harness", *sys.argv[1:]],
+        parallel=how.parallel,
+        retry_failed=how.retry_failed,
+    )
     progress: Progress = ProgressLine()
     if how.quiet:
         progress = Progress()

@@ -40,16 +40,16 @@ def export(
         raise UserError(
             "name the runs, and last the file to write: harness export results/musique bundle.zip"
         )
-    *runs, bundle = paths
+    *run_paths, bundle = paths
     if not bundle.lower().endswith(".zip"):
         raise UserError(
             f"the last argument is the file to write and should end in .zip, not '{bundle}'"
         )
-    stored = read_runs(run_folders(runs), hold="numbers")
-    digest = write_bundle(stored, Path(bundle), keep_texts=keep_texts == "yes")
-    print(f"{bundle}: {len(stored)} runs, contents sha256 {digest}")
-    bare = [run.path.name for run in stored if not run.config.dataset.keep_texts]
-    if bare or keep_texts == "no":
+    runs = read_runs(run_folders(run_paths), hold="numbers")
+    digest = write_bundle(runs, Path(bundle), keep_texts=keep_texts == "yes")
+    print(f"{bundle}: {len(runs)} runs, contents sha256 {digest}")
+    some_run_lacks_texts = any(not run.config.dataset.keep_texts for run in runs)
+    if some_run_lacks_texts or keep_texts == "no":
         say(
             "note: texts of the data set are left out; to score answers again, harness verify "
             "needs its rows (--data)"

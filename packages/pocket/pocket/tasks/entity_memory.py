@@ -238,7 +238,9 @@ def trial(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         if two_step.start in other_names:
             other_names.remove(two_step.start)
         other_things = "\n".join(dice.shuffled(other_names))
-        reason = _reasoning_text(two_step.question, [two_step.first], None, shown, dice)
+        reason = _reasoning_text(
+            two_step.question, [two_step.first], answer=None, shown=shown, dice=dice
+        )
         reply = _bullet_list([two_step.start, two_step.middle])
         yield _answered_scene(
             scene_question(two_step.question),

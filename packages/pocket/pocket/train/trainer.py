@@ -105,6 +105,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         self.tokenizer = _tokenizer(settings)
         self.teacher = Teacher(self.tokenizer, "pocket-llama", sizes["max_position_embeddings"])
         self.drills = DrillTokens(self.teacher)
+        # What a checkpoint must have too, to be gone on from.
         identity = _identity(settings, sizes)
         self.net = self._new_network(sizes)
         self._loss = RowLoss(self.net)
@@ -114,7 +115,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         self._origin = self._find_origin(checkpoint)
         if checkpoint is None and settings.begin is not None:
             llama.load_weights(self.net, settings.begin)
-        # What a checkpoint keeps beside what identifies the training: where it began from.
+        # A checkpoint also keeps which weights the training began from.
         identity |= _origin_as_json(self._origin)
         self.weights = dict(self.net.named_parameters())
         max_steps = settings.steps
