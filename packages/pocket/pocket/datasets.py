@@ -144,8 +144,9 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     for number in itertools.count():
         made = _make_questions(options, purpose, placement, number)
         questions = made.questions[: options.questions - n_made]
-        for hashed in (*made.documents, *questions):
-            fingerprint.update(f"{canonical_json(dataclasses.asdict(hashed))}\n".encode())
+        hashed_parts: list[Document | Example] = [*made.documents, *questions]
+        for part in hashed_parts:
+            fingerprint.update(f"{canonical_json(dataclasses.asdict(part))}\n".encode())
         if n_made < n_returned:
             examples += questions[: n_returned - n_made]
             for document in made.documents:
