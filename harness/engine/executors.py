@@ -44,7 +44,8 @@ class Executor(abc.ABC):
     def ask(
         self, examples: Sequence[Example], answer: AnswerQuestion, record: RecordAnswer
     ) -> None:
-        """Answer the questions and record each; those that no limit of the command leaves out.
+        """Answer the questions and record each; once a limit of the command is reached, those that
+        are left are not asked.
 
         Args:
             examples: The questions, none of which is recorded.

@@ -127,7 +127,8 @@ def classification_score(
 ) -> float:
     """1 / the number of classes that the reply names, if the right one is among them, else 0.
 
-    A class whose name is within that of the right one does not count.
+    A class whose name is within that of the right one should not count; the published code, and so
+    this, misses some of these.
 
     Args:
         prediction: The reply.

@@ -55,7 +55,8 @@ def _contains_answer(prediction: str, answer: str) -> bool:
 def right(
     prediction: str, references: Sequence[str], *, declined: bool | None = None
 ) -> float | None:
-    """1.0 where the reply contains an accepted answer in whole words, else 0.0.
+    """1.0 where the reply contains an accepted answer in whole words, or declines a question that
+    is to be declined, else 0.0.
 
     None for a question without accepted answers that is not to be declined.
 
