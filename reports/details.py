@@ -199,7 +199,7 @@ class _PageAnswers:
         length: AnswerLength,
         drawings: GraphDrawings | None = None,
     ) -> Iterator[_AnswersByQuestion]:
-        """Yield the answers in parts, each a list [question][run] of about _PART_BYTES.
+        """Yield the answers in parts, each a list [question][run] of about _MAX_PART_BYTES as JSON.
 
         Args:
             question_ids: The ids of the questions, in this order.

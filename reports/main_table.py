@@ -146,7 +146,7 @@ def _rows_without_scores(runs: Sequence[StoredRun], convention: str) -> list[Tab
     names = name_runs(runs)
     datasets = facts.dataset_names(runs)
     headlines = facts.common_headline_scores(runs)
-    cache = TflopsCache()
+    cache = TflopsCache()  # shared, so that FLOPs of a reference are computed once
     rows = []
     rows_of_runs = zip(runs, names, _setting_cells(names), datasets, strict=True)
     for run, name, settings, dataset in rows_of_runs:
@@ -241,7 +241,7 @@ def _notes_of_comparisons(rows: Sequence[TableRow], checks: Checks) -> list[_Com
     """
     runs = [row.run for row in rows]
     labels = [row.label for row in rows]
-    notes_by_row = zip(
+    notes_by_row = zip(  # in the order of the fields of _ComparisonNotes
         reproduction_notes(runs, labels),
         reasons_not_to_rank(runs, checks),
         notes_on_versions(runs, checks),
@@ -249,10 +249,7 @@ def _notes_of_comparisons(rows: Sequence[TableRow], checks: Checks) -> list[_Com
         same_nodes_notes(runs, labels),
         strict=True,
     )
-    comparisons = []
-    for reproduction, not_ranked, versions, prices, same_nodes in notes_by_row:
-        comparisons.append(_ComparisonNotes(reproduction, not_ranked, versions, prices, same_nodes))
-    return comparisons
+    return [_ComparisonNotes(*notes) for notes in notes_by_row]
 
 
 def _add_comparison_notes(rows: Sequence[TableRow], checks: Checks) -> None:

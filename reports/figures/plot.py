@@ -425,7 +425,12 @@ def _draw_line(ax: Axes, line: Line, style: Mapping[str, Any], x_values: Sequenc
         lengths_above.append(max(high - y, 0.0))
     # Not clipped: a mark on the axis is drawn whole.
     error_bars = ax.errorbar(
-        x_values, y_values, [lengths_below, lengths_above], elinewidth=0.8, clip_on=False, **style
+        x_values,
+        y_values,
+        yerr=[lengths_below, lengths_above],
+        elinewidth=0.8,
+        clip_on=False,
+        **style,
     )
     mark = error_bars.lines[0]
     assert mark is not None

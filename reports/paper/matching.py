@@ -91,25 +91,27 @@ def incomplete_means(runs: Sequence[StoredRun], values: Sequence[Value] | None =
     return list(sentences)
 
 
-def _incomplete_mean_sentence(value: Value, group: Mapping[str, Sequence[StoredRun]]) -> str:
+def _incomplete_mean_sentence(
+    value: Value, runs_by_dataset: Mapping[str, Sequence[StoredRun]]
+) -> str:
     """The sentence on a mean that runs of the same settings measure in part.
 
     Args:
         value: The printed mean.
-        group: Data set -> its runs; some have none.
+        runs_by_dataset: Data set -> its runs; some have none.
     """
-    missing = []
-    present: list[StoredRun] = []
+    datasets_without_run = []
+    runs: list[StoredRun] = []
     for dataset in value.datasets:
-        present += group[dataset]
-        if not group[dataset]:
-            missing.append(dataset)
-    config = present[0].config
+        runs += runs_by_dataset[dataset]
+        if not runs_by_dataset[dataset]:
+            datasets_without_run.append(dataset)
+    config = runs[0].config
     method = config.method.name
     model = config.model.name
     return (
         f"{value.paper.name}'s {value.place} is a mean over {joined_names(value.datasets)}: no run "
-        f"of {method} with {model} and these settings on {joined_names(missing)}"
+        f"of {method} with {model} and these settings on {joined_names(datasets_without_run)}"
     )
 
 

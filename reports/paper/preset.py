@@ -212,7 +212,7 @@ def _resolve_preset(
         reader: The last part of the hub id of the reader.
         roles: (role, name of its model, or None for any model) of each role.
     """
-    with patch.dict(os.environ):
+    with patch.dict(os.environ):  # the environment is as before at its end
         os.environ.pop(registry.CONFIGS_VARIABLE, None)
         preset_by_source = _presets_by_source()
         model_overrides = {}
