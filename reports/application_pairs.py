@@ -113,7 +113,7 @@ class _ApplicationPairs:
         common = common_scores(pair, self.group.score, self.group.questions)
         application_scores = common.scores[application.run_name]
         other_scores = common.scores[other.run_name]
-        n_tests = len(self.from_best) - 1
+        n_tests = len(self.from_best) - 1  # the best one is not tested against itself
         n_needed = questions_to_show(application_scores, other_scores, common.clusters, n_tests)
         if n_needed is None:  # the two scores are equal
             return "They score alike, so that no number of questions can be named that would."

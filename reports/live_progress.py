@@ -369,16 +369,18 @@ class _FollowedRun:
         self._numbers = _row_numbers(self.stored)
 
     def row(self) -> dict[str, str]:
-        """The run's row of the table: column -> text."""
+        """The run's row of the table: column -> text, {"method": "bm25", "answered": "12 of 20", ...}."""
         last_answer = _UNKNOWN
         if self.answers:
-            last_answer = f"{duration_text(max(0, round(time.time() - self.changed)))} ago"
+            seconds_ago = max(0, round(time.time() - self.changed))
+            last_answer = f"{duration_text(seconds_ago)} ago"
+        n_asked = self._count_questions_asked() or "unknown"
         return {
             "method": self.label,
             "data set": self.stored.config.dataset.name,
             "score": self._numbers.score,
-            "answered": f"{len(self.answers)} of {self._count_questions_asked() or 'unknown'}",
-            "failed": str(sum(answer.failed for answer in self.answers.values())),
+            "answered": f"{len(self.answers)} of {n_asked}",
+            "failed": str(sum(1 for answer in self.answers.values() if answer.failed)),
             "time left": self._time_left(),
             "tokens": self._numbers.tokens,
             "tflops": self._numbers.tflops,

@@ -243,12 +243,12 @@ def wide_table(
         hint = "harness score RUN --scorers NAME adds a score"
         raise UnknownName("score", score, known_scores, hint)
     rows_by_dataset: dict[str, list[TableRow]] = {}
-    rows_by_method: dict[
-        tuple[str, str], dict[str, TableRow]
-    ] = {}  # (model, method) -> by data set
+    # (model, method) -> data set -> row
+    rows_by_method: dict[tuple[str, str], dict[str, TableRow]] = {}
     for row in rows:
         rows_by_dataset.setdefault(row.dataset, []).append(row)
-        rows_by_method.setdefault((row.model, row.label), {})[row.dataset] = row
+        rows_of_method = rows_by_method.setdefault((row.model, row.label), {})
+        rows_of_method[row.dataset] = row
     datasets = list(rows_by_dataset)
     legend = _legend(rows_by_dataset, score, differences)
     method_rows = []
