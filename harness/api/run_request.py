@@ -535,11 +535,11 @@ class RunRequest(Repetition, Handling, Selection):
         """The limits of the cost of all runs together.
 
         Args:
-            gpus_per_worker: GPUs of a worker; its hour is paid for each of them.
+            gpus_per_worker: GPUs of a worker; its hour is paid for each of them. 0: one is paid.
         """
-        price = self.price_per_gpu_hour or 0.0
+        price_per_gpu = self.price_per_gpu_hour or 0.0
         gpus = gpus_per_worker or 1
-        return Budget(self.limits, price * gpus)
+        return Budget(self.limits, price_per_gpu * gpus)
 
     @property
     def limits(self) -> dict[str, float]:

@@ -323,7 +323,8 @@ def _decide(comparison: BaselineComparison, tolerated_drop: float) -> _Decision:
         return _Decision("FAILED", [])
     if comparison.low >= lowest_tolerated_difference:
         return _Decision("passed", [])
-    why = f"the interval holds {0.0 - tolerated_drop:g}: more questions would tell, or a tolerated drop"
+    lowest_points = 0.0 - tolerated_drop  # 0.0 - 0.0 is written "0", -0.0 would be "-0"
+    why = f"the interval holds {lowest_points:g}: more questions would tell, or a tolerated drop"
     return _Decision("undecided", [f"{why} (--max-drop {comparison.score}=X)"])
 
 

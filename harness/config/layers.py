@@ -372,6 +372,8 @@ def _layer_from_sets(sets: Mapping[str, object], problems: list[HarnessError]) -
 
     {"method.k": 3, "encoder": "e5"} -> {"method": {"params": {"k": 3}}, "encoder": {"name": "e5"}}
 
+    Prompts of a method are read from the file that they may name.
+
     Args:
         sets: Dotted key -> value.
         problems: Keys that cannot be set so are added to it.
