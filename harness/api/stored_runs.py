@@ -142,7 +142,7 @@ def judge(
     for work in runs_to_judge(make_judge(request), folders, data=None, request=request):
         progress = default_progress()
         judge_run(work.folder, work.questions, work.judge, parallel=parallel, progress=progress)
-        judged = read_run(work.folder)
-        pairs = [*judge_agreements(judged), *label_agreements(judged, by_hand)]
+        judged_run = read_run(work.folder)
+        pairs = [*judge_agreements(judged_run), *label_agreements(judged_run, by_hand)]
         rows += [{"run": work.folder.name, **pair.columns()} for pair in pairs]
     return pd.DataFrame(rows)

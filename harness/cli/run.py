@@ -89,11 +89,15 @@ def run_request(
 ) -> int:
     """Make the runs of a request, or print what they would cost (--plan).
 
+    Also prints warnings, the expected cost of a suite, what is incomplete, and with --debug the
+    seconds of each phase.
+
     Args:
         request: The runs, where they are written and logged, and what they may cost.
         printing: What is printed of them, and whether they are only planned.
         scaling: The worker processes that answer the questions, or this worker's part of them.
-        checks: Scores and differences that each run must reach (--fail-under, --gate).
+        checks: Scores and differences that each run must reach (--fail-under,
+            --fail-below-baseline).
         finished_folders: A list to which the folders of runs that ended are added.
 
     Returns:

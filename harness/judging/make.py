@@ -79,7 +79,11 @@ class JudgeRequest:
 
 
 def make_judge(request: JudgeRequest) -> Judge:
-    """Make the judge that the user asks for; its model is not loaded yet. Raises UserError."""
+    """Make the judge that the user asks for; its model is not loaded yet. Raises UserError.
+
+    A scale makes it a rubric of the user's own. A kind of STEPWISE asks several requests about an
+    answer, any other one.
+    """
     scale = None
     kind = request.kind
     if request.scale is not None:

@@ -47,7 +47,7 @@ def with_dataset_texts(
         documents: The data set's documents, by id.
     """
     question = example.question
-    gold = cast(StoredGold, json_values(example.gold, not_finite=[]))
+    gold = cast(StoredGold, json_values(example.gold, not_finite=[]))  # a NaN in it becomes None
     options = None
     if question.options is not None:
         options = list(question.options)

@@ -318,7 +318,7 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
     Raises:
         CannotRun: It cannot be had.
     """
-    repo = repo.partition("@")[0]
+    repo = repo.partition("@")[0]  # the commit says more than the branch
     if printable(name) != name:  # a progress bar shows it
         raise CannotRun(
             f"the {kind.noun} '{repo}' has a file with control characters in its name: {name!r}"

@@ -36,7 +36,8 @@ _SETTINGS: dict[str, bool | str | int] = {
 
 
 def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
-    """Log a run that has ended to W&B.
+    """Log a run that has ended to W&B: its settings, running means and final metrics. Logging it
+    again goes on in the same W&B run, but not offline, where there is none to go on in.
 
     Args:
         run: The run.
@@ -66,7 +67,7 @@ def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
         name=run.path.name,
         group=group or config.dataset.name,
         job_type=config.dataset.name,
-        tags=[tags[name][:64] for name in _TAGS if name in tags],
+        tags=[tags[name][:64] for name in _TAGS if name in tags],  # W&B refuses longer ones
         config=settings,
         dir=str(run.path.parent.parent),
         settings=wandb.Settings(**_SETTINGS),
