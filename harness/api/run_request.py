@@ -495,6 +495,8 @@ class RunRequest(Repetition, Handling, Selection):
     def _with_settings(self, run: Choices) -> Choices:
         """A copy of a run with the options that are settings of every run, in its `sets`.
 
+        An application that is run beside methods does not get settings of methods.
+
         Raises UserError where --set sets one of them too.
         """
         settings = self.settings

@@ -81,7 +81,8 @@ class PublishedPrompts:
         """Read the verdict in a reply as the authors' code does: YES, NO, a
         rating such as "87.5", or UNCLEAR.
 
-        Where no word stands before the verdict, "yes" anywhere in the reply is YES, else it is NO.
+        It is a rating where the prompts have a highest one, else the yes or no after the word that
+        they name; where they name none, a reply with "yes" anywhere in it is YES, any other NO.
         """
         if self.highest_rating is not None:
             return parse_rating(reply)

@@ -104,8 +104,8 @@ def _free_memory(error: Exception) -> None:
 
 
 def _portable_traceback(error: Exception) -> str:
-    """Format an error's traceback with paths shortened to their package: equal on every machine,
-    and it names no user.
+    """Format the traceback of an error, and of those that caused it, with paths shortened to their
+    package: equal on every machine, and it names no user.
     """
     roots = [Path(__file__).resolve().parents[2]]  # the folder that holds the package harness
     roots += [Path(entry).resolve() for entry in sys.path if entry]

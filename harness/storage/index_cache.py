@@ -266,7 +266,8 @@ def parts_folder(folder: Path) -> Path:
 
 
 def read_packed(folder: Path, digest: str) -> SerialisedValue:
-    """Read the value of the entry in a folder, without parsing it.
+    """Read the value of the entry in a folder, without parsing it; its arrays are b"" where it has
+    none.
 
     Raises OSError, and ValueError where the entry's key.json has another digest.
     """
