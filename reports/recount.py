@@ -23,6 +23,7 @@ from harness.llm.tokenizer_files import tokenizer_digest
 from harness.method.reading_prompt import ANSWER
 from harness.prompts import Prompt
 from harness.storage.paths import package_folder
+from harness.storage.record_notes import is_joined
 from harness.storage.record_texts import CHECKSUM_KEY
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import StoredRun
@@ -279,12 +280,18 @@ def _count_other_prompts(
         return 0
     others = 0
     for request in requests:
-        if not request.passages:
+        if not request.passages or _may_split_passages(request.record):
             continue
         pieces = _prompt_pieces(request, template, instruction)
         if request.tokens_read != frame_tokens + tokenizer.count_all(pieces):
             others += 1
     return others
+
+
+def _may_split_passages(record: StoredRecord) -> bool:
+    """Whether several documents were read as one: a passage that lies in two of them is recorded as
+    two, and its prompt has no blank line between them."""
+    return len(record.document_ids) > 1 and is_joined(record.notes)
 
 
 def _is_whole_prompt(text: str, first_prompt: str, recorded_prompts: Mapping[str, str]) -> bool:

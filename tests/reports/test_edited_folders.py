@@ -188,6 +188,12 @@ def test_a_text_that_was_cut_in_secret_is_seen(honest):
     assert "less of the text shown than its stop reason says" in " ".join(said.text.split())
 
 
+def test_passages_that_lie_in_two_documents_fit_their_tokens(tmp_path):
+    options = ("--limit", "3", "--out", str(tmp_path), "--mlflow", "off")
+    assert call("run", "--method", "bm25", "--dataset", "pocket/retrieved", *options).code == 0
+    assert not call("report", str(tmp_path)).marks
+
+
 @pytest.mark.parametrize("file", ["run.yaml", "manifest.json", "records.jsonl", "documents.jsonl"])
 def test_a_file_that_was_changed_after_the_end_is_named_by_every_command(file, honest):
     with copies(honest) as here:
