@@ -129,7 +129,9 @@ class MemAgent(Method):
             options=options(question),
             memory=[memory],
         )
-        max_tokens = config.answer_tokens or tools.task.max_answer_tokens
+        max_tokens = (
+            config.answer_tokens or tools.task.max_answer_tokens
+        )  # the setting, if it is set
         reply, _ = send_request(request, max_tokens, config.window, model)
         text = tools.task.answer_in(reply)
         sources = tuple((document.id, start, end) for start, end in spans)

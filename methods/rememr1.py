@@ -72,8 +72,8 @@ class _Memory:
     all_texts: list[str] = field(default_factory=list)
 
     def overwrite(self, reply: str, model: MeteredModel) -> str | None:
-        """Make the model's reply, without its query, the newest memory, and recall the earlier
-        memory that is nearest to the query; without a query nothing is recalled.
+        """Make the model's reply, without its query, the newest memory, and recall the one of all
+        memories so far that is nearest to the query; without a query nothing is recalled.
 
         Args:
             reply: "... <recall>who is Toren</recall>".
@@ -170,7 +170,9 @@ class ReMemR1(Method):
             recalled=[memory.recalled],
             memory=[memory.text],
         )
-        max_tokens = config.answer_tokens or tools.task.max_answer_tokens
+        max_tokens = (
+            config.answer_tokens or tools.task.max_answer_tokens
+        )  # the setting, if it is set
         reply, _ = send_request(request, max_tokens, config.window, model)
         n_recalls = sum(step.action == "recall" for step in steps)
         reason = f"{len(spans)} segments, {n_recalls} recalls"

@@ -245,7 +245,7 @@ class TopK(ReadingMethod):
     def read_best(
         self, question: Question, document: Document, index: Index, tools: Tools, request: Reading
     ) -> Answer:
-        """Answer from the best chunks that fit.
+        """Answer from the best chunks that fit; a retriever of the user's own takes their place.
 
         Args:
             question: The question.

@@ -239,7 +239,8 @@ class _ToolCall:
 
     @classmethod
     def parse(cls, value: Mapping[str, object]) -> _ToolCall:
-        """The call in an object of a reply that has the key "tool".
+        """The call in an object of a reply that has the key "tool"; a "top" that is no number above 0
+        counts as none.
 
         {"tool": "read_chunk", "chunks": [3, 4]} -> _ToolCall("read_chunk", chunks=["3", "4"],
             ...)

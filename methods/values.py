@@ -90,7 +90,7 @@ class _ReplyReader:
 
     def read(self, match: re.Match[str]) -> None:
         """Take in one token: a bracket opens or closes a list or object, any other token is the
-        next item of the innermost open one.
+        next item of the innermost open one: a key as it is, any other word as its value.
 
         A quote that nothing closes ends all lists and objects that are open: they keep what they
         have.
@@ -116,7 +116,7 @@ class _ReplyReader:
         items: list[object] = []
         value: object = items
         if bracket == "{":
-            opened = _OpenObject({}, items)
+            opened = _OpenObject(value={}, items=items)
             self._all_objects.append(opened)
             value = opened.value
         self._all_values.append(value)

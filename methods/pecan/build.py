@@ -119,13 +119,14 @@ class _GraphBuilder:
 
     def build(self, document: Document) -> Graph:
         """Build the graph level by level: chunks, then what is written over batches of the level
-        below, until one batch holds all or `max_levels` are there."""
+        below, until one batch holds all, a level is no smaller than the one below it, or
+        `max_levels` are there."""
         self._add_chunks(document)
         max_tokens_per_call = max_tokens_of_nodes(self._config, self._model)
         nodes = [node for node, text in enumerate(self._graph.text) if text]
         if not nodes:
             self._graph.notes.append("the document has no text, so there is nothing to search")
-        lower_level = self._nodes_to_read(2, nodes)
+        lower_level = self._nodes_to_read(level_written=2, nodes=nodes)
         while lower_level.nodes and lower_level.level_written <= self._config.max_levels:
             calls = self._call_builder_for_level(lower_level, max_tokens_per_call)
             higher_level = self._add_level(lower_level, calls)

@@ -470,7 +470,8 @@ def run_search(search: SearchState, moves: Moves) -> Answer:
     """Search with the moves of a navigation, and answer after `max_trials` updates, or where the
     navigation ends before.
 
-    With record_stops the answers of all other maxima are recorded in the steps.
+    A move of the navigation is the segments read so far, or the SearchEnd. With record_stops the
+    answers of all other maxima are recorded in the steps.
 
     Args:
         search: The search.

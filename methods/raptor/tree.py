@@ -292,8 +292,8 @@ def _import_umap() -> Any:
 
 
 def _mixture_clusters(points: np.ndarray, config: RaptorConfig) -> list[np.ndarray]:
-    """The points of each component of a Gaussian mixture, ascending; a point may be in several, and
-    is in one at least.
+    """The points of each component of a Gaussian mixture, ascending. A point is in its likeliest
+    component, and in each whose posterior is above `threshold`.
 
     Mixtures of 1 to min(components, n) - 1 components (the released range, its upper end excluded)
     are tried with the configured seed; the one with the lowest BIC is fitted anew with seed 0, as

@@ -131,7 +131,8 @@ class Session:
         self._variables["answer"] = {"content": "", "ready": False}
 
     def run(self, code: str) -> dict[str, object]:
-        """Run a block of code.
+        """Run a block of code. The final answer is the content of the variable `answer`, once the code
+        has set it ready: {"content": "Toren", "ready": True}.
 
         Returns:
             {"printed": its output, errors included, "answer": the final answer or None, "names":
