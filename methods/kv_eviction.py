@@ -373,7 +373,7 @@ class CutReader:
             The logits of the last token [vocab].
         """
         if len(ids) <= self._config.budget:
-            logits = generation.read(ids, cache, 0)
+            logits = generation.read(ids, cache, position=0)
             self._set_what_is_kept(generation, cache)
             return logits
         net = generation.net
@@ -381,7 +381,7 @@ class CutReader:
             if self._press.needs_weights:
                 stack.enter_context(_with_attention_weights(net))
             stack.enter_context(self._create_press(len(ids))(net))
-            logits = generation.read(ids, cache, 0)
+            logits = generation.read(ids, cache, position=0)
         head_size = cache.layers[0].keys.shape[-1]
         ranking = RankingSizes(
             tokens_read=len(ids), observed_tokens=self._config.observed_tokens, head_size=head_size

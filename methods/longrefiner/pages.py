@@ -72,7 +72,7 @@ def page_from_text(text: str, offsets: OffsetsOf) -> Page | None:
     if len(paragraphs) < _MIN_PARAGRAPHS:
         return None
     children = _outline_parts(blocks, offsets)
-    return Page(" ".join(paragraphs), Part("root", "", tuple(children)))
+    return Page(" ".join(paragraphs), Part("root", title="", children=tuple(children)))
 
 
 def _heading_blocks(text: str) -> list[_HeadingBlock]:
@@ -96,7 +96,7 @@ def _heading_blocks(text: str) -> list[_HeadingBlock]:
         if title.lower() in _TITLES_AFTER_THE_BODY:
             break
         if level - top_level < 2:
-            blocks.append(_HeadingBlock(1 + level - top_level, title))
+            blocks.append(_HeadingBlock(level=1 + level - top_level, title=title))
     return blocks
 
 
@@ -131,7 +131,7 @@ def _parse_heading(line: str) -> tuple[int, str] | None:
 
 def _merge_short(paragraphs: Sequence[str]) -> list[str]:
     """Join each paragraph of fewer than _MIN_WORDS words with those after it; what is left at the
-    end joins the last one.
+    end joins the last one, or stays if there is none.
 
     With _MIN_WORDS = 3: ["One two.", "Three four five.", "Six."] -> ["One two. Three four five.
     Six."]
@@ -172,7 +172,7 @@ def _outline_parts(blocks: Sequence[_HeadingBlock], offsets: OffsetsOf) -> list[
             for paragraph in block.paragraphs
         )
         if block.level == 0:
-            parts.append(Part("abstract", "", clips))
+            parts.append(Part("abstract", title="", children=clips))
         elif block.level == 2 and _ends_with_section(parts):
             section = parts[-1]
             if clips:

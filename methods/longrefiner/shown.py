@@ -178,7 +178,10 @@ class ShownText:
         return tuple(headings)
 
     def _heading(self, document_number: int, part: int, full_parts: Sequence[int]) -> str:
-        """The line above a part; "" for none. By the code's rule it is "Subsection 2: Career".
+        """The line above a part; "" for none.
+
+        It is the part's title by the paper's rule. By the code's rule it is "Subsection 2: Career",
+        and only where the part above it is read in full too.
 
         Args:
             document_number: The number of the document.

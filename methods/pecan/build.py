@@ -197,8 +197,10 @@ class _GraphBuilder:
     def _check_if_complete(
         self, lower_level: NodesToRead, higher_level: NodesToRead, calls: list[BuilderCall]
     ) -> bool:
-        """Whether the graph is complete: one batch held the level below, or the new level is no
-        smaller. The latter is also logged.
+        """Whether the graph is complete: one batch held the level below and there are
+        `min_ip_levels` levels, or several batches made a level that is no smaller.
+
+        The latter is also logged.
 
         Args:
             lower_level: The level that was read.

@@ -102,7 +102,10 @@ class RecordingSearch(Search):
 
     def _record_later_stops(self, context: Context) -> None:
         """Search on past the own stop, recording the answer after each probe, until `record_stops`
-        probes counted as Yes or no node is left. The note of the last step says which."""
+        probes counted as Yes or no node is left. The note of the last step says which.
+
+        Does nothing if the recording has ended already.
+        """
         if self._why_ended:
             return
         n_steps_at_stop = len(self.steps)

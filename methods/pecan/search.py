@@ -504,10 +504,12 @@ class Search:
         return self.tools.meter.flops() - self._answer_flops
 
     def _visit_until_stop(self, context: Context) -> str:
-        """Probe and append nodes in turn until a stop rule holds.
+        """Probe and append nodes in turn until a stop rule holds; nothing is probed without
+        `progress_control`.
 
         Returns:
-            "yes", "max-nodes", "exhausted" or "window".
+            "yes" after `t_n` probes counted as Yes, or why there is no next node: "max-nodes",
+            "exhausted" or "window".
         """
         while True:
             if self.config.progress_control:

@@ -668,10 +668,10 @@ def _other_spelling(name: str, segment: str) -> str:
 
 
 def _is_function_word(name: str, segment: str) -> bool:
-    """Whether a name is no name but function words: "who", and "They" where it only ever begins a
-    sentence.
+    """Whether a name is no name but function words: "who", "I", and "They" where it only ever
+    begins a sentence.
 
-    "The Who", "US", and "It" in the middle of a sentence are names.
+    "The Who", and "US" and "It" in the middle of a sentence, are names.
     """
     key_words = name_key(name)
     if not set(key_words) <= FUNCTION_WORDS:
