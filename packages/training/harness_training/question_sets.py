@@ -127,7 +127,7 @@ def refuse_evaluation(question_ids: Iterable[str], name: str, source: str) -> No
 
 def _load_evaluation_questions(config: DatasetConfig) -> list[tuple[str, str]]:
     """Load (id, text) of the evaluation questions of a data set; a file that is not in the preset's
-    format may be in FlashRAG's."""
+    format may be in FlashRAG's, which the format "retrieved" reads."""
     if config.format == "retrieved":  # its questions alone: they come without documents here
         config = config.model_copy(update={"options": {}})
         return [(row.id, row.question) for row in load_questions(config)]
@@ -168,12 +168,12 @@ class TrainingQuestions:
         for name, question in self._in_turn(max_rows):
             documents = [self.documents[name][i] for i in question.document_ids]
             if per == "question":
-                yield Item(f"{name}/{question.id}", question, documents)
+                yield Item(f"{name}/{question.id}", question=question, documents=documents)
                 continue
             for document in documents:
                 if document.text not in yielded_texts:
                     yielded_texts.add(document.text)
-                    yield Item(f"{name}/{document.id}", None, [document])
+                    yield Item(f"{name}/{document.id}", question=None, documents=[document])
 
     def _in_turn(self, max_rows: int) -> Iterator[tuple[str, Question]]:
         """Yield (data set, question) of the first `max_rows` questions of each set: the first of

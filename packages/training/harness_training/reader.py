@@ -430,7 +430,8 @@ def _rows_by_method(rows_by_skill: Counter[str]) -> dict[str, int]:
 
 
 def _mean_score_part(subject: str, name: str, skill: Skill, scenes: Sequence[Scene]) -> ExamPart:
-    """A part of an exam that measures the mean of `_scene_score`.
+    """A part of an exam that measures the mean score of the scenes: of a scene with probes the share
+    that is right, of any other the token F1 of its replies.
 
     Args:
         subject: The data set or skill; the measure is called "subject: name".
@@ -444,7 +445,7 @@ def _mean_score_part(subject: str, name: str, skill: Skill, scenes: Sequence[Sce
         scores = list(map(_scene_score, played, outcomes))
         return {f"{subject}: {name}": mean_over_scenes(scores)}
 
-    return ExamPart("reader", skill, scenes, measure)
+    return ExamPart(task="reader", skill=skill, scenes=scenes, measure=measure)
 
 
 def _auc_of_last_probes(

@@ -255,7 +255,7 @@ def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
     config.use_cache = False
     torch.manual_seed(seed)
     network = LlamaForSequenceClassification(config).float()
-    llama.load_weights(network, folder, {"score.weight"})
+    llama.load_weights(network, folder, new_weights={"score.weight"})  # the head
     return network
 
 

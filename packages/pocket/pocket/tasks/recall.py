@@ -108,31 +108,20 @@ def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between:
             one word between.
     """
     names_to_pair = _draw_distinct(dice, tokens.one_token_words, 2 * dice.between(*pairs))
+    are_sentences = between > 2
     trunk: list[int] = []
-    lookups: list[tuple[int, int]] = []
+    lookups: list[tuple[int, int]] = []  # (token of the name that is named, of the other)
+    for first, second in zip(names_to_pair[::2], names_to_pair[1::2], strict=True):
+        if are_sentences:
+            trunk += _pair_as_sentence(tokens, dice, first, second, between)
+            lookups.append(_in_random_order(dice, first, second))
+        else:
+            tokens_between = _draw_tokens(dice, tokens.fillers, between)
+            tokens_after = _draw_tokens(dice, tokens.after, min(1, between))
+            trunk += [first, *tokens_between, second, *tokens_after]
+            lookups.append((first, second))
     max_between_in_question = min(1, between)
-    for named, target in zip(names_to_pair[::2], names_to_pair[1::2], strict=True):
-        tokens_between = _draw_tokens(dice, tokens.fillers, between)
-        if between <= 2:
-            trunk += [
-                named,
-                *tokens_between,
-                target,
-                *_draw_tokens(dice, tokens.after, min(1, between)),
-            ]
-            lookups.append((named, target))
-            continue
-        tokens_before = _draw_tokens(dice, tokens.fillers, between // 2)
-        tokens_after = _draw_tokens(dice, tokens.fillers, between // 2)
-        trunk += [
-            *tokens_before,
-            named,
-            *tokens_between,
-            target,
-            *tokens_after,
-            *dice.pick(tokens.sentence_ends),
-        ]
-        lookups.append(_in_random_order(dice, named, target))
+    if are_sentences:
         max_between_in_question = between
     branches: list[Branch] = []
     for named, target in lookups:
@@ -141,6 +130,25 @@ def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between:
         ids = [*tokens_before, named, *tokens_between, target]
         branches.append(Branch(at=len(trunk), ids=ids, targets=[len(ids) - 1]))
     return Tree(trunk, targets=[], branches=branches)
+
+
+def _pair_as_sentence(
+    tokens: DrillTokens, dice: Dice, first: int, second: int, between: int
+) -> list[int]:
+    """The tokens of a sentence with two names among words: "was Toren of the Kelford in. ".
+
+    Args:
+        tokens: What it is made of.
+        dice: Draws the words.
+        first: The token of the first name.
+        second: The token of the second name.
+        between: Most words between the names; before and after them stand half as many at most.
+    """
+    tokens_between = _draw_tokens(dice, tokens.fillers, between)
+    tokens_before = _draw_tokens(dice, tokens.fillers, between // 2)
+    tokens_after = _draw_tokens(dice, tokens.fillers, between // 2)
+    end = dice.pick(tokens.sentence_ends)
+    return [*tokens_before, first, *tokens_between, second, *tokens_after, *end]
 
 
 def _in_random_order(dice: Dice, first: T, second: T) -> tuple[T, T]:
