@@ -248,8 +248,10 @@ def _why_not_judged(result: RunResult, judge_score: str) -> str:
 
 
 def _check_options(options: CheckOptions) -> None:
-    """Raise UserError for an option without the check that it belongs to, and
-    for a baseline that is not there.
+    """Raise UserError for an option without the check that it belongs to, for a baseline that is
+    not there, and for a margin that is no points.
+
+    At least one option is given; without a check it is then --junit or --job-summary.
     """
     if options.fail_below_baseline is not None and not Path(options.fail_below_baseline).is_dir():
         raise UserError(

@@ -197,8 +197,9 @@ def _each_once(sentences: Iterable[Iterable[str]]) -> list[str]:
 
 
 def _print_forecasts(forecasts: Sequence[Forecast], printing: Printing, suite: str | None) -> None:
-    """Print forecasts as a table or as lines of JSON, and the command
-    that would tell unknown costs.
+    """Print forecasts as a table or as lines of JSON, and the command that would tell unknown costs.
+
+    In the lines "questions" is null, not 0, where their number is unknown.
 
     Args:
         forecasts: One for each run.

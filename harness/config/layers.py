@@ -419,6 +419,8 @@ def _checked_layer(layer: Layer, method: str | None, problems: list[HarnessError
 
     {"model": "llama"} -> {"model": {"name": "llama"}}
 
+    A part that is None is left out too, as if the layer did not name it.
+
     Args:
         layer: The layer.
         method: The run's method, for hints on unknown keys.

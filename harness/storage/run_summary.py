@@ -189,7 +189,8 @@ class _RunCounts:
     def count_indexes(self, lines: Iterable[IndexLine]) -> None:
         """Count the lines of documents.jsonl and add up what the indexes cost.
 
-        An index that failed in several starts counts as failed once.
+        An index that failed in several starts counts as failed once, and only as failed where a
+        later start built it; what that cost is added nevertheless.
         """
         failed_indexes = set[IndexIdentity]()
         for line in lines:

@@ -248,7 +248,7 @@ def percent_scores(record: StoredRecord) -> dict[str, float]:
 
 def _trace_tags(question: TracedQuestion) -> dict[str, str]:
     """The tags by which MLflow's list of traces can be filtered: {"method": "pecan", "error":
-    ...}.
+    ...}. Empty ones are left out, and "TFLOPs" where those of a part are unknown.
     """
     record = question.record
     config = question.run.config
