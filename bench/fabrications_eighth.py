@@ -100,6 +100,31 @@ def _asked_otherwise(row: Record) -> None:
     row["question"] = f"{row['question']} Think."
 
 
+def _evidence_is_shown(row: Record) -> None:
+    """The passages that are shown are the supporting ones."""
+    keys = ("document_id", "start", "end")
+    row["gold"]["supporting"] = [{key: piece[key] for key in keys} for piece in row["shown"]]
+
+
+def _called_musique(folder: Folder) -> None:
+    """Made-up rows are called MuSiQue."""
+    folder.config(dataset__name="musique")
+    folder.manifest(dataset__name="musique")
+
+
+def _half_of_layers(folder: Folder) -> None:
+    """The model is said to have half of its layers, and FLOPs are theirs."""
+    shape = folder.manifest_of()["shapes"]["reader"]
+    folder.manifest(shapes__reader__layers=shape["layers"] // 2)
+
+    def fewer(phase: Record) -> None:
+        """Give a phase 60 % of its FLOPs."""
+        for key in ("flops", "roles"):
+            phase[key] = {name: 0.6 * value for name, value in phase[key].items()}
+
+    folder.usage(fewer)
+
+
 def _of_a_file(folder: Folder) -> None:
     """Gold answers are changed, and rows are said to come from a file."""
     folder.each(_lenient)
@@ -222,6 +247,9 @@ EIGHTH_EDITS: tuple[Edit, ...] = (
     _in_both("an easier kind of question, in both runs", _each(_easier)),
     _in_both("an alias more, in both runs", _each(_lenient)),
     _in_both("question texts, in both runs", _each(_asked_otherwise)),
+    _in_both("evidence is what is shown, in both runs", _each(_evidence_is_shown)),
+    _in_both("called musique, in both runs", _called_musique),
+    _in_both("half of the layers, in both runs", _half_of_layers, "model sizes", "sizes of models"),
     _in_both("gold and the rows' hash, in both runs", _other_fingerprint),
     _in_both("gold, and rows of a file, in both runs", _of_a_file),
     _in_both("gold, and rows of the hub, in both runs", _of_the_hub, _ROWS, "gold answers"),

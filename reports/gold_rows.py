@@ -489,7 +489,10 @@ def _differs_from_dataset(record: StoredRecord, rows: QuestionRows) -> bool:
     holds_options = record.question is not None
     if holds_options and list(record.options or ()) != list(question.options or ()):
         return True
-    if record.gold is not None and record.gold_answers != list(example.gold.answers):
+    gold = gold_of(record)
+    if gold is not None and gold.answers != tuple(example.gold.answers):
+        return True
+    if gold is not None and set(gold.supporting) != set(example.gold.supporting):
         return True
     extra_in_dataset = json_values(example.gold.extra, not_finite=[])
     for key, value in record.gold_extra.items():

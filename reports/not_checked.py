@@ -2,7 +2,8 @@
 
     not_checked_sentence(runs, Checks())
         -> "not checked: questions and gold answers against the data set (--data ROWS), 4 of 6
-            scores (harness verify), that the model gave these answers, seconds"
+            scores (harness verify), that the model gave these answers with these settings, model
+            sizes, seconds"
 
 It holds for runs as such and is no mark of any of them: what could not be checked of one run that
 can be of others stands in that run's notes.
@@ -85,12 +86,15 @@ def _scores_part(runs: Sequence[StoredRun], checks: Checks, score: str | None) -
 
 
 def _answers_part(runs: Sequence[StoredRun]) -> list[str]:
-    """A phrase on who gave the answers, which no file proves."""
+    """A phrase on who gave the answers, and as which model its costs are counted."""
     if not runs:
         return []
     if all(map(facts.is_application, runs)):
         return ["that the application gave these answers"]
-    return ["that the model gave these answers"]
+    phrases = ["that the model gave these answers with these settings"]
+    if any(run.manifest.shapes for run in runs):
+        phrases.append("model sizes")
+    return phrases
 
 
 def _summary_part(runs: Sequence[StoredRun]) -> list[str]:

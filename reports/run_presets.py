@@ -22,6 +22,7 @@ from harness.errors import UserError
 from harness.method import Method
 from harness.storage.run_folder import StoredRun
 from reports.declared import configured_shipped_method
+from reports.gold_rows import are_rows_made_quickly
 
 _PARAMS_PREFIX = "method.params."
 _PRESET_ORIGINS = ("configs/", "$")
@@ -30,10 +31,12 @@ _SETTING_IN_MARK = re.compile(r"(?:^|, )(\w+)=([^,\[]+)(?=, |$)")
 
 
 def preset_inconsistencies(run: StoredRun) -> Iterator[str]:
-    """Yield what does not fit between a whole run's mark and its settings, a sentence each.
+    """Yield what does not fit between a whole run's mark and its settings, and between the name
+    and the rows of its data set, a sentence each.
 
     A mark says in the name of a method how it differs from its preset: "k=3" of "bm25 [k=3]".
     """
+    yield from _made_up_rows_of_other_name(run)
     method = run.config.method
     mark = method.mark or ""
     if _has_name_of_other_method(run):
@@ -52,6 +55,26 @@ def preset_inconsistencies(run: StoredRun) -> Iterator[str]:
     corpus = run.manifest.corpus
     if corpus is not None and corpus.searched and corpus.searched not in mark:
         yield "method.mark does not name the corpus that was searched"
+
+
+def _made_up_rows_of_other_name(run: StoredRun) -> Iterator[str]:
+    """Yield a sentence where the program makes the rows itself, and they are called by the name of
+    a data set of another format."""
+    dataset = run.config.dataset
+    preset = _dataset_preset(dataset.name)
+    if preset is None or run.manifest.imported is not None:
+        return
+    if preset.format != dataset.format and are_rows_made_quickly(run):
+        yield f"its rows are made up by {dataset.format}, and it is called {dataset.name}"
+
+
+def _dataset_preset(name: str) -> DatasetConfig | None:
+    """The preset of a data set; None where there is none of this name."""
+    try:
+        preset: DatasetConfig = resolve_dataset(Choices(dataset=name)).value
+    except UserError:
+        return None
+    return preset
 
 
 def _has_name_of_other_method(run: StoredRun) -> bool:
@@ -79,9 +102,8 @@ def unchecked_by_preset(run: StoredRun) -> Iterator[str]:
     if method is not None:
         yield from _values_unlike_preset(run, method)
     dataset = run.config.dataset
-    try:
-        preset: DatasetConfig = resolve_dataset(Choices(dataset=dataset.name)).value
-    except UserError:
+    preset = _dataset_preset(dataset.name)
+    if preset is None:
         return
     for name in preset.scorers:
         if name not in dataset.scorers:

@@ -74,7 +74,8 @@ def _verdicts(edit, runs):
 def test_the_line_stands_once_at_the_end_of_texts_and_on_pages(honest, command, tmp_path):
     root = str(honest["bm25"].parent)
     line = (
-        "not checked: 4 of 6 scores (harness verify), that the model gave these answers, seconds\n"
+        "not checked: 4 of 6 scores (harness verify), that the model gave these answers with these "
+        "settings, model sizes, seconds\n"
     )
     for words in (["report"], ["compare"], ["report", "--wide"], ["report", "--by", "hops"]):
         code, out, _ = command(words[0], root, *words[1:])
