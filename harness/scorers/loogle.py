@@ -101,7 +101,12 @@ def _shares_a_word(right_entity: str, reply_entity: object) -> bool:
     return not set(right_entity.split()).isdisjoint(str(reply_entity).split())
 
 
-@scorer("loogle.exact_match", "share of the masks with the right entity")
+def _is_same_entity(right_entity: str, reply_entity: object) -> bool:
+    """Whether the entity of the reply, which may be no text, is the right one."""
+    return reply_entity == right_entity
+
+
+@scorer("loogle.exact_match", "share of the masks with the right entity", version="2")
 def exact_match(prediction: str, _references: Sequence[str], *, masks: Mapping[str, str]) -> float:
     """The share of masks that the reply fills with exactly the right entity.
 
@@ -109,7 +114,7 @@ def exact_match(prediction: str, _references: Sequence[str], *, masks: Mapping[s
         prediction: The reply, a Python dictionary of mask -> entity.
         masks: Mask -> the right entity.
     """
-    return _share_of_right_masks(prediction, masks, str.__eq__)
+    return _share_of_right_masks(prediction, masks, _is_same_entity)
 
 
 @scorer("loogle.partial_match", "share of the masks with a word of the right entity")

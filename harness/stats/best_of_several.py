@@ -7,8 +7,10 @@ if it had been chosen before, 20 equal methods have a "significantly worse" one 
 Here the p of a method is the share of sign flips in which the largest statistic of *any* pair of
 methods reaches that of this method and the best one (max-type: P. H. Westfall and S. S. Young 1993;
 simultaneous comparisons with the best: J. C. Hsu 1996). Under "no method is better than another"
-the probability that any method is separated is 5 %. The flips, and what unseen documents may add,
-are those of sign_flips.py, so with two methods p is that of `paired_test`.
+the probability that any method is separated is 5 %. The flips are those of sign_flips.py, so with
+two methods p is that of `paired_test`. What unseen documents may add to a difference (there) counts
+for the pair that is tested, not for the others: two versions of one method, which differ in 3 of 100
+answers, say nothing of the spread of other pairs, and doubled all intervals when it did.
 
 The interval of a difference holds every d with p(d) >= 0.05, where p(d) is the p of "the difference
 is d": d is taken from the pair's own documents, and the statistics of all pairs stand beside it as
@@ -300,8 +302,7 @@ class _JointTest:
             spread = float(np.sqrt(differences @ differences))
             if spread == 0.0:
                 continue
-            unseen = unseen_weight(differences, sizes, 1.0, float(question_spreads[i, j]))
-            statistic = (np.abs(flipped[:, i] - flipped[:, j]) + unseen) / spread
+            statistic = np.abs(flipped[:, i] - flipped[:, j]) / spread
             np.maximum(largest, statistic, out=largest)
         largest[0] = np.inf
         return cls(sums, sizes, flipped, flipped_sizes, largest, question_spreads)

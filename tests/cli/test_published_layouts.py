@@ -121,6 +121,14 @@ LOOGLE_CLOZE = Layout(
     [("left. What are the masked entities?", "{'<mask-0>': 'Ada', '<mask-1>': 'Bo'}")],
     [{"loogle.exact_match": 0.5, "loogle.partial_match": 1.0}],
 )
+# Entities that are no text are wrong.
+LOOGLE_CLOZE_NUMBERS = Layout(
+    "loogle/shortdep_cloze",
+    "shortdep_cloze.jsonl",
+    [rows.loogle_cloze()],
+    [("left. What are the masked entities?", "{'<mask-0>': 5, '<mask-1>': None}")],
+    [{"loogle.exact_match": 0.0, "loogle.partial_match": 0.0}],
+)
 EN_DIA = Layout(
     "infinitebench/en_dia",
     "longdialogue_qa_eng.jsonl",
@@ -275,6 +283,7 @@ LAYOUTS = [
     LVEVAL_ZH,
     LOOGLE,
     LOOGLE_CLOZE,
+    LOOGLE_CLOZE_NUMBERS,
     EN_DIA,
     ZH_QA,
 ]

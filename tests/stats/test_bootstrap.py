@@ -505,7 +505,7 @@ class TestBestOfSeveral:
         assert separated > 20
 
     def test_there_is_no_interval_where_so_few_documents_reject_no_difference(self) -> None:
-        rng, labels = np.random.default_rng(9), np.arange(6, dtype=np.int32)
+        rng, labels = np.random.default_rng(3), np.arange(6, dtype=np.int32)
         scores = (rng.random((6, 10)) < 0.5) * 1.0
         found = compare_with_best(dict(zip(map(str, range(10)), scores.T, strict=True)), labels)
         others = [row for row in found.rows if row.name != found.best]
@@ -522,6 +522,19 @@ class TestBestOfSeveral:
             pairs = zip(found.rows, truths, strict=True)
             held += all(row.low <= truth <= row.high for row, truth in pairs)
         assert held >= 90
+
+    def test_two_versions_of_one_method_do_not_widen_the_intervals_of_others(self) -> None:
+        """They differ in three answers. What unseen documents may add to that pair counted for
+        every pair, and doubled the intervals of all."""
+        rng, labels = np.random.default_rng(10), np.arange(100, dtype=np.int32)
+        a, b, c = (rng.random((3, 100)) < [[0.65], [0.55], [0.45]]) * rng.uniform(0.5, 1.0, 100)
+        version_of_c = c.copy()
+        version_of_c[:3] += (0.3, 0.01, 0.02)
+        methods = {"a": a, "b": b, "c": c}
+        without = compare_with_best(methods, labels).by_name()["b"]
+        beside = compare_with_best({**methods, "version of c": version_of_c}, labels).by_name()["b"]
+        assert None not in (without.low, without.high, beside.low, beside.high)
+        assert beside.high - beside.low < 1.2 * (without.high - without.low)
 
 
 class TestSelectionBias:
