@@ -262,7 +262,7 @@ class ApplicationSession(Session):
             took: The time of the call.
             tries: How often it was sent.
         """
-        counted_reply = reply or AppReply("")
+        counted_reply = reply or AppReply(answer="")
         tokens_known = counted_reply.tokens_in is not None and counted_reply.tokens_out is not None
         tokens_read = counted_reply.tokens_in or 0
         tokens_written = counted_reply.tokens_out or 0

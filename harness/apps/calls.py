@@ -98,7 +98,7 @@ class OwnServer(Server):
                 f"{self.part}"
             )
         # Without the content, no field of it is taken for a setting of a model.
-        return super().error_of_status(reply, None)
+        return super().error_of_status(reply, content=None)
 
 
 class HttpCall:

@@ -329,8 +329,8 @@ def texts_and_cut(usages: Iterable[Usage]) -> EncoderTexts:
             n_read += int(phase.get("texts", 0))
             n_cut += int(phase.get("texts_cut", 0))
     if not all_texts_are_counted:
-        return EncoderTexts(None, n_cut)
-    return EncoderTexts(n_read, n_cut)
+        return EncoderTexts(read=None, cut=n_cut)
+    return EncoderTexts(read=n_read, cut=n_cut)
 
 
 def sum_phases(usages: Iterable[Mapping[str, PhaseUsage]], *phases: str) -> PhaseUsage:

@@ -924,7 +924,7 @@ def _fused_attention(
             attended = cpu_attention(query, key, value, mask, scaling, is_causal=is_causal)
         return Attended(attended.output.transpose(1, 2), attended.log_sum_exps)
     output, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=scaling, **kwargs)
-    return Attended(output, None)
+    return Attended(output, log_sum_exps=None)
 
 
 def install() -> str:

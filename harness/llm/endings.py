@@ -154,7 +154,7 @@ def split_thinking(text: str, thinking: Thinking | None) -> SplitReply:
         thinking: The markers; None for a model that does not think: all is answer.
     """
     if thinking is None:
-        return SplitReply("", text, is_closed=True)
+        return SplitReply(thinking="", answer=text, is_closed=True)
     split = split_between(text, thinking.open, thinking.close)
     return SplitReply(split.thinking, split.answer, split.closed)
 

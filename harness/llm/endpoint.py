@@ -298,7 +298,7 @@ class EndpointSession(Session):
         role = turn
         if turn == "reply":
             role = "assistant"
-        self._turns.append(_ChatTurn(role, ""))
+        self._turns.append(_ChatTurn(role, text=""))
 
     def _append(self, text: str) -> Span:
         """Append text to the last turn; returns its span, in tokens counted here. Raises
@@ -397,7 +397,9 @@ class EndpointSession(Session):
         """
         session_meter = self._meter
         self._meter = Meter()
-        longest_reply = Reply("", "length", self._n_tokens, tokens_out=max_tokens)
+        longest_reply = Reply(
+            text="", finish="length", tokens_in=self._n_tokens, tokens_out=max_tokens
+        )
         self._book_request(kind, longest_reply, _Sending())
         usage = self._meter.usage()
         self._meter = session_meter
@@ -437,7 +439,7 @@ class EndpointSession(Session):
         # Counts of the server that cannot be true, or that it does not say and we estimate.
         n_recounted = reply.counts_refused
         if self._model.estimates:
-            n_recounted += (reply.tokens_in, reply.tokens_out).count(None)
+            n_recounted += int(reply.tokens_in is None) + int(reply.tokens_out is None)
         self._book_sent(
             kind,
             n_read,

@@ -516,7 +516,7 @@ class Batches:
             self.delete_state_file()
         # The errors as a server has them in a reply that is no success.
         error_reply = HttpReply(400, json.dumps(state.errors).encode())
-        problem = self._server.error_of_status(error_reply, None)
+        problem = self._server.error_of_status(error_reply, content=None)
         raise CannotRun(
             f"the batch {batch_id} failed: {problem}; correct it, then run the same command"
         )

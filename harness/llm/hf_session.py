@@ -361,7 +361,7 @@ class HFSession(Context):
             passes.cost.thinking = passes.cost.out
         if not state.is_opened:
             self._truncate(start)
-            return Thought("", first_logits)
+            return Thought(text="", answer_logits=first_logits)
         answer_logits = state.next_logits
         if not state.is_closed:
             self.ids += model.close_thinking_ids
@@ -498,7 +498,8 @@ class HFSession(Context):
     ) -> Written:
         """Let the method's own loop `generate` write the reply, and append it to the context.
 
-        The cost of its passes is booked also where it fails.
+        The cost of its passes is booked also where it fails. Raises ValueError where a part of the
+        context was run before.
         """
         # A plain pass has no KV cache of ours to start from.
         if self._n_cached:
@@ -510,7 +511,7 @@ class HFSession(Context):
             with timed() as took:
                 self._model.run_plain(lambda: _generate_counted(generate, reply), self._adapter)
             self.ids += reply.state.ids[start:]
-            written = self._end_reply(start, decoding.stop, reply.state.finish, None)
+            written = self._end_reply(start, decoding.stop, reply.state.finish, attention=None)
         except BaseException:
             self._book_plain(reply, took, n_endings=0)
             raise

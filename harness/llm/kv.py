@@ -139,7 +139,7 @@ class KVPool:
             possible = min(wanted, self.max_tokens)
         with self.lock:
             if self.capacity < possible:
-                self._grow(wanted)
+                self._grow(wanted)  # which itself stays within max_tokens
 
     def allocate(self, n_tokens: int) -> int:
         """Reserve `n_tokens` positions in a row, and return the first. Contexts that are idle are
@@ -204,8 +204,9 @@ class KVPool:
             self._free_ranges.insert(range_number, FreeRange(end, free.end))
 
     def _grow(self, n_tokens: int) -> None:
-        """Make the buffers at least `n_tokens` positions long; what they hold is copied. Where
-        memory ends half-way, `capacity` stays what all buffers hold."""
+        """Make the buffers at least `n_tokens` positions long, if `max_tokens` allows; what they
+        hold is copied. Also counts the growth. Where memory ends half-way, `capacity` stays what
+        all buffers hold."""
         new_capacity = max(n_tokens, self.capacity + self.capacity // 2)
         if self.max_tokens is not None:
             new_capacity = min(new_capacity, self.max_tokens)
@@ -436,7 +437,7 @@ class Slot:
 
     def move_to_host(self) -> None:
         """Move keys and values to the host's memory and free the positions, until the next
-        `reserve`."""
+        `reserve`. What still needs the keys where they are is called before (`before_move`)."""
         if self.before_move is not None:
             self.before_move()
         on_host: list[LayerStates] = []
@@ -449,7 +450,7 @@ class Slot:
 
     def close_gap(self) -> None:
         """Shrink to the blocks in use, and move to the lowest free positions that hold them, if
-        that gains any.
+        that gains any. What still needs the keys where they are is called before (`before_move`).
 
         Buffer by buffer: old and new positions may overlap, and a GPU has no room for a second copy
         of all layers.
@@ -587,7 +588,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
 
     def crop(self, tokens_to_remove: int) -> None:
         """Forget the last -`tokens_to_remove` tokens (transformers 5 wants the count negative), and
-        the names of blocks that are not whole any more."""
+        the names of blocks that are not whole any more. Raises ValueError for a positive count."""
         if tokens_to_remove > 0:
             raise ValueError("crop wants a negative count")
         self.slot.tokens_by_layer[self._layer] += tokens_to_remove

@@ -522,7 +522,8 @@ def _check_sizes(settings: Mapping[str, object], name: str) -> None:
 
 def hash_files(folder: Path) -> str:
     """The sha256 over names and contents of a saved model's files: weights, settings, templates,
-    and the vocabulary. Raises CannotRun for weights that are no safetensors."""
+    and the vocabulary. Raises CannotRun where the folder or a file is missing, and for weights that
+    are no safetensors."""
     if not folder.is_dir():
         raise CannotRun(f"no folder '{folder}'")
     weights = sorted(folder.glob("*.safetensors"))

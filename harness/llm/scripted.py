@@ -131,7 +131,7 @@ class ScriptedSession(Session):
             watch: Earlier spans.
         """
         values = [self._model.attend(text, self._text_of(watched)) for watched in watch]
-        return Span(span.start, span.end, None, tuple(values))
+        return Span(span.start, span.end, session=None, _attention=tuple(values))
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
         """Attention of a text to each token of `keys`, float32 [1, 1, tokens]: one layer and one
@@ -382,9 +382,8 @@ class Scripted(Backend):
         try:
             script = Script.model_validate(parse_yaml(Path(config.script).read_bytes()) or {})
         except ValidationError as e:
-            raise CannotRun(
-                f"the script '{config.script}': {error_sentences(e, Script, '', {})[0]}"
-            ) from e
+            sentences = error_sentences(e, Script, path="", origins={})
+            raise CannotRun(f"the script '{config.script}': {sentences[0]}") from e
         except (OSError, ValueError) as e:
             reason = getattr(e, "strerror", None) or str(e).splitlines()[0]
             way_out = "check model.script (with --set from the current folder)"

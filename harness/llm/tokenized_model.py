@@ -35,7 +35,8 @@ class NetworkEnds:
 
     @classmethod
     def from_configs(cls, config: Any, generation_config: Any) -> NetworkEnds:
-        """Read both from a model's configuration.
+        """Read the size of the vocabulary and the ids of the end tokens from a model's
+        configuration; it may name one end token, several or none.
 
         Args:
             config: The model's config of transformers.

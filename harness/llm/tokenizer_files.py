@@ -69,7 +69,7 @@ def _download_tokenizer(source: str, trust_remote_code: bool) -> Path:
             f"model.tokenizer: no folder '{source}' (and it is no hub id of the form owner/name)"
         )
     kind = weights_of("model.tokenizer", noun="tokenizer")
-    commit, file_names = pin_repo(kind, source, None)
+    commit, file_names = pin_repo(kind, source, revision=None)
     patterns = [*_TOKEN_FILES, *_OTHER_FILES]
     if trust_remote_code:
         patterns.append("*.py")
@@ -138,7 +138,9 @@ class ChatTemplate(NamedTuple):
 
 
 def chat_template(folder: Path) -> ChatTemplate:
-    """The chat template in a tokenizer's folder, and the special tokens that its settings name."""
+    """The chat template in a tokenizer's folder, and the special tokens that its settings name. The
+    file chat_template.jinja comes before the settings; of several templates the default one is
+    taken. No template and no tokens where a file cannot be read."""
     settings: dict[str, object] = {}
     jinja = folder / "chat_template.jinja"
     try:
@@ -149,7 +151,7 @@ def chat_template(folder: Path) -> ChatTemplate:
         if jinja.exists():
             template = jinja.read_bytes().decode()
     except (OSError, ValueError):
-        return ChatTemplate(None, {})
+        return ChatTemplate(text=None, tokens={})
     if isinstance(template, list):  # of several templates
         template = _default_template(template)
     if not isinstance(template, str):

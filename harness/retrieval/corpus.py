@@ -346,7 +346,7 @@ def _parse_flashrag_page(row: RawRow, place: RowPlace) -> Page:
     contents = _string_in_row(row, "contents", place)
     title, _, text = contents.partition("\n")
     if not text.strip():
-        return _page_with_title(row_id, "", contents.strip())
+        return _page_with_title(row_id, title="", text=contents.strip())
     return _page_with_title(row_id, title.strip().strip('"'), text.strip())
 
 

@@ -56,7 +56,7 @@ def search_documents(documents: Sequence[Document], query: str, k: int) -> list[
 @lru_cache(maxsize=64)
 def _cut_document(document: Document) -> tuple[_CutPassage, ...]:
     """The passages of a document, in order; kept for the 64 documents used last."""
-    parts = document.passages or (Passage("", 0, len(document.text)),)
+    parts = document.passages or (Passage(title="", start=0, end=len(document.text)),)
     has_titled_parts = bool(document.passages)
     passages: list[_CutPassage] = []
     for part in parts:

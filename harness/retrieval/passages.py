@@ -327,7 +327,7 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[CorpusCounts, Stretche
             n_rows_without_text += 1
         n_passages += n_passages_of_row
         n_rows += 1
-        report("reading rows", n_rows, None)
+        report("reading rows", n_rows, None)  # how many there will be is unknown
     if not n_passages:
         raise DataError.of_file(corpus.path, "the corpus has no text")
     document_numbers = _number_documents(np.asarray(document_hashes))
