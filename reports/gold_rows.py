@@ -356,7 +356,7 @@ def compare_with_rows(run: StoredRun, data: str | None = None) -> RowsCompared |
 
     Returns:
         What differs. None where the run is imported, or without `data` where its rows are a file of
-        the user's own, which proves nothing, or are not at hand.
+        the user's own, which proves nothing, are not at hand, or are made otherwise in this version.
 
     Raises:
         UserError: The rows in `data` cannot be read.
@@ -424,7 +424,10 @@ def _dataset_to_compare(run: StoredRun, data: str | None) -> Dataset | None:
         moved = with_data_path(run, with_home_expanded(data))
         return load_once(dataset_of_run(moved.config, str(run.path)), None)
     if are_rows_made_quickly(run):
-        return _made_dataset(run)
+        made = _made_dataset(run)
+        if made.fingerprint != facts.rows_fingerprint(run):
+            return None  # another version of the program made others
+        return made
     if run.config.dataset.data:
         return None
     dataset = _load_dataset_or_problem(run)
@@ -499,4 +502,4 @@ def _differs_from_dataset(record: StoredRecord, rows: QuestionRows) -> bool:
         if key in extra_in_dataset and extra_in_dataset[key] != value:
             return True
     lengths = [len(rows.documents[document_id].text) for document_id in question.document_ids]
-    return bool(record.document_characters != lengths)
+    return record.document_characters is not None and record.document_characters != lengths

@@ -16,6 +16,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.checks import Checks
 from reports.declared import asks_models_for_indexes
+from reports.gold_rows import are_rows_made_quickly
 
 _EVIDENCE_RECALL = "evidence_recall"  # which a table shows beside the headline
 
@@ -56,9 +57,13 @@ def not_checked_phrases(
 
 def _rows_part(runs: Sequence[StoredRun], checks: Checks) -> list[str]:
     """A phrase on questions and gold answers where the rows of a data set were not read."""
-    if all(checks.row_inconsistencies(run) is not None for run in runs):
+    not_read = [run for run in runs if checks.row_inconsistencies(run) is None]
+    if not not_read:
         return []
-    return ["questions and gold answers against the data set (--data ROWS)"]
+    phrase = "questions and gold answers against the data set"
+    if all(map(are_rows_made_quickly, not_read)):  # by another version: no file has them
+        return [phrase]
+    return [f"{phrase} (--data ROWS)"]
 
 
 def _scores_part(runs: Sequence[StoredRun], checks: Checks, score: str | None) -> list[str]:

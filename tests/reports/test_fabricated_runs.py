@@ -197,6 +197,8 @@ def test_gold_answers_are_compared_with_a_bundled_data_set(tmp_path):
     rows[1] = replace(rows[1], question="Is it Tom?")
     (sentence,) = dataset_inconsistencies(replace(run, records=rows))
     assert sentence.startswith("2 of ")
+    made_otherwise = {"dataset": {"fingerprint": "0" * 64}}
+    assert dataset_inconsistencies(fabricated(run, {}, made_otherwise)) is None
     (impossible,) = dataset_inconsistencies(fabricated(run, {"dataset.data": "mine.jsonl"}))
     assert "'pocket/musique' is made up, not read" in impossible
     of_a_file = {"dataset.data": "mine.jsonl", "dataset.format": "musique"}
