@@ -191,13 +191,14 @@ def _without_warnings() -> Iterator[None]:
 
 
 def _set_threads(width: int, is_deterministic: bool = False) -> None:
-    """Set torch's threads on the CPU: one for a narrow model, as many as there are free cores for a
-    wider one. Does nothing where OMP_NUM_THREADS is set.
+    """Set torch's threads on the CPU, for all models of the process: one for a narrow model, for a
+    wider one as many as there are free cores, at most THREADS. Does nothing where OMP_NUM_THREADS
+    is set.
 
     Args:
         width: Numbers of a hidden state.
-        is_deterministic: One thread for each core in any case, as sums may depend on their number
-            and other models share it.
+        is_deterministic: Set THREADS in any case: sums may depend on the number, which must not
+            depend on the model or on what else runs.
     """
     if "OMP_NUM_THREADS" in os.environ:
         return

@@ -225,7 +225,7 @@ class Passages:
         """Read the corpus, and yield (document number, row) for each row of some documents.
 
         In the order of the corpus. Rows of other documents are read over without being parsed: the
-        table knows at which lines the document changes.
+        table knows at which lines a stretch, rows of one document in a row, begins.
 
         Args:
             documents: The numbers of the documents.

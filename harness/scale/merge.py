@@ -110,7 +110,8 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
 
 
 def _remove_merged_files(folder: Path, *, has_unscored: bool, is_finished: bool) -> None:
-    """Remove the shards, and what the run folder holds for a further merge or start alone.
+    """Remove the shards, and the files of the run folder that nothing needs any more: answers that
+    wait to be scored, if none waits, and then the order of questions, if no question is left.
 
     Args:
         folder: The run folder.
