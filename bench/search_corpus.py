@@ -119,16 +119,18 @@ def rows_of(path: Path) -> list[dict[str, object]]:
 
 def paragraphs_of(row: dict[str, object]) -> list[Paragraph]:
     """The paragraphs of a row of HotpotQA, 2WikiMultihopQA or MuSiQue."""
-    found: list[Paragraph] = []
-    for title, sentences in row.get("context", ()):
-        found += [Paragraph(title, "".join(sentences))]
-    for each in row.get("paragraphs", ()):
-        found += [Paragraph(each["title"], each["paragraph_text"])]
-    return found
+    paragraphs: list[Paragraph] = []
+    for title, sentences in row.get("context", ()):  # HotpotQA and 2WikiMultihopQA
+        paragraphs.append(Paragraph(title, "".join(sentences)))
+    paragraphs.extend(
+        Paragraph(paragraph["title"], paragraph["paragraph_text"])
+        for paragraph in row.get("paragraphs", ())  # MuSiQue
+    )
+    return paragraphs
 
 
-def material(data: Path, pages: Path | None = None) -> Material:
-    """Read the paragraphs and questions of the data sets.
+def read_material(data: Path, pages: Path | None = None) -> Material:
+    """Read the paragraphs, each once, and the questions of the data sets.
 
     Args:
         data: The folder of test data.
@@ -140,13 +142,14 @@ def material(data: Path, pages: Path | None = None) -> Material:
         for row in rows_of(data / "data" / folder / name):
             paragraphs |= dict.fromkeys(paragraphs_of(row))
             questions.append(str(row["question"]))
-    return Material(list(paragraphs), questions, pages)
+    return Material(paragraphs=list(paragraphs), questions=questions, pages=pages)
 
 
-def made_up(found: Material, count: int) -> Iterator[Paragraph]:
-    """Yield passages of words that are drawn by how often each stands in the paragraphs."""
+def make_up_passages(material: Material, count: int) -> Iterator[Paragraph]:
+    """Yield passages of words that are drawn by how often each stands in the paragraphs; the same
+    at each call."""
     words: Counter[str] = Counter()
-    for paragraph in found.paragraphs:
+    for paragraph in material.paragraphs:
         words.update(paragraph.text.split())
     vocabulary = list(words)
     weights = list(itertools.accumulate(words.values()))
@@ -156,8 +159,9 @@ def made_up(found: Material, count: int) -> Iterator[Paragraph]:
         yield Paragraph(f"Made up {number}", text)
 
 
-def passages_of(pages: Path) -> Iterator[Paragraph]:
-    """The passages of all pages below a folder, pages in random order."""
+def passages_of_pages(pages: Path) -> Iterator[Paragraph]:
+    """Yield the passages of all pages below a folder, pages in a random order that is the same at
+    each call. An end of fewer than _LEAST_WORDS words is left out."""
     files = sorted(path for path in pages.rglob("*") if path.suffix in {".md", ".txt"})
     random.Random(0).shuffle(files)
     for file in files:
@@ -169,35 +173,40 @@ def passages_of(pages: Path) -> Iterator[Paragraph]:
                 yield Paragraph(title, " ".join(passage))
 
 
-def rest_of(found: Material, count: int) -> Iterator[Paragraph]:
-    """Yield `count` passages beside the data sets' paragraphs."""
-    if found.pages is None:
-        return made_up(found, count)
-    return itertools.islice(passages_of(found.pages), count)
+def passages_to_fill_up(material: Material, count: int) -> Iterator[Paragraph]:
+    """`count` passages beside the data sets' paragraphs: of the pages, or fewer where those have
+    fewer; made up where there are no pages."""
+    if material.pages is None:
+        return make_up_passages(material, count)
+    return itertools.islice(passages_of_pages(material.pages), count)
 
 
-def write_corpus(found: Material, passages: int, path: Path) -> None:
-    """Write a corpus of so many passages, the data sets' paragraphs first.
+def write_corpus(material: Material, passages: int, path: Path) -> None:
+    """Write a corpus of so many passages, the data sets' paragraphs first; fewer where the pages
+    have no more.
 
     Args:
-        found: What it is made of.
+        material: What it is made of.
         passages: How many passages.
         path: The file.
     """
-    first = found.paragraphs[:passages]
+    of_data_sets = material.paragraphs[:passages]
+    rest = passages_to_fill_up(material, passages - len(of_data_sets))
     with path.open("w") as file:
-        paragraphs = itertools.chain(first, rest_of(found, passages - len(first)))
-        for number, paragraph in enumerate(paragraphs):
+        for number, paragraph in enumerate(itertools.chain(of_data_sets, rest)):
             row = {"id": str(number), "title": paragraph.title, "text": paragraph.text}
             file.write(json.dumps(row) + "\n")
 
 
 def own_peak() -> int:
-    """The largest resident memory of this process so far, in bytes. Not ru_maxrss, which begins at
-    the memory of the process that started this one."""
-    for text in Path("/proc/self/status").read_text().splitlines():
-        if text.startswith("VmHWM:"):
-            return int(text.split()[1]) * 1024
+    """The largest resident memory of this process so far, in bytes. Raises OSError where the system
+    does not tell.
+
+    Not ru_maxrss, which begins at the memory of the process that started this one.
+    """
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024  # given in KiB
     raise OSError("/proc/self/status has no VmHWM")
 
 
@@ -240,14 +249,21 @@ def build(corpus: str, out: str, kind: Kind, encoder: str, made_up_vectors: str)
             passages = sum(1 for _ in rows)
         write_vectors(Path(out), passages, config)
     began = time.process_time()
-    request = IndexRequest(Path(corpus), Path(out), kind, config, _WORDS)
+    request = IndexRequest(
+        corpus_file=Path(corpus),
+        folder=Path(out),
+        kind=kind,
+        encoder=config,
+        words_per_passage=_WORDS,
+    )
     facts = build_index(request, lambda *_: None)
     seconds = time.process_time() - began
     print(json.dumps({"passages": facts.passages, "seconds": seconds, "memory": own_peak()}))
 
 
 def search(out: str, queries: str) -> None:
-    """Ask an index each query in this process, and print milliseconds and memory as a JSON object.
+    """Ask an index each query in this process, after one that is not counted, and print
+    milliseconds and memory as a JSON object.
 
     Args:
         out: The folder of the index.
@@ -268,7 +284,8 @@ def search(out: str, queries: str) -> None:
 
 
 def in_process(step: str, *arguments: str) -> dict[str, object]:
-    """Run a step of this file as a process of its own; returns the object that it prints."""
+    """Run a step of this file as a process of its own; returns the object that it prints. Raises
+    CalledProcessError where it fails."""
     command = [sys.executable, "-m", "bench.search_corpus", "--step", step, *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
@@ -279,18 +296,18 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def measured(found: Material, passages: int, given: argparse.Namespace, folder: Path) -> Measured:
-    """Build an index and search in it; returns the row of the table.
+def measure(material: Material, passages: int, given: argparse.Namespace, folder: Path) -> Measured:
+    """Write a corpus, build an index of it and search in it; returns the row of the table.
 
     Args:
-        found: What the corpus is made of.
+        material: What the corpus is made of.
         passages: How many passages it has.
         given: The options of the command.
         folder: Where the files are written.
     """
     corpus, out, asked = folder / "corpus.jsonl", folder / "index", folder / "queries.json"
-    write_corpus(found, passages, corpus)
-    asked.write_text(json.dumps(found.questions[: given.queries]))
+    write_corpus(material, passages, corpus)
+    asked.write_text(json.dumps(material.questions[: given.queries]))
     built = in_process(
         "build", str(corpus), str(out), given.kind, given.encoder, given.made_up_vectors
     )
@@ -324,7 +341,7 @@ def scaled(row: Measured, passages: int) -> Measured:
     )
 
 
-def line(row: Measured, name: str) -> str:
+def text_of_row(row: Measured, name: str) -> str:
     """A row of the table as text."""
     gib = 2**30
     return (
@@ -335,7 +352,8 @@ def line(row: Measured, name: str) -> str:
 
 
 def main() -> None:
-    """Print a row for each number of passages."""
+    """Print a row for each number of passages, and the last one scaled to Wikipedia; or run the step
+    that a process was started for."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--passages", default="100000,1000000")
     parser.add_argument("--pages", type=Path)
@@ -349,15 +367,16 @@ def main() -> None:
         step, *rest = arguments.step
         {"build": build, "search": search}[step](*rest)
         return
-    found = material(Path(os.environ["HARNESS_TEST_DATA"]), arguments.pages)
-    print(f"{len(found.paragraphs):,} paragraphs of data sets, {len(found.questions)} questions")
+    material = read_material(Path(os.environ["HARNESS_TEST_DATA"]), arguments.pages)
+    n_paragraphs, n_questions = len(material.paragraphs), len(material.questions)
+    print(f"{n_paragraphs:,} paragraphs of data sets, {n_questions} questions")
     row: Measured | None = None
     for passages in map(int, arguments.passages.split(",")):
         with tempfile.TemporaryDirectory() as folder:
-            row = measured(found, passages, arguments, Path(folder))
-        print(line(row, f"{row.passages:,}"), flush=True)
+            row = measure(material, passages, arguments, Path(folder))
+        print(text_of_row(row, f"{row.passages:,}"), flush=True)
     if row is not None:
-        print(line(scaled(row, WIKIPEDIA), f"{WIKIPEDIA:,} (x)"))
+        print(text_of_row(scaled(row, WIKIPEDIA), f"{WIKIPEDIA:,} (x)"))
 
 
 if __name__ == "__main__":

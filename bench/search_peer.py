@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.parity import import_theirs
-from bench.search_corpus import material, write_corpus
+from bench.search_corpus import read_material, write_corpus
 from harness.cost.meter import Meter
 from harness.llm.scripted import Rule, Script
 from harness.retrieval.search_index import IndexRequest, SearchIndex, build_index
@@ -86,15 +86,15 @@ class Measured:
 
 
 def asked_questions(path: Path, count: int) -> list[Asked]:
-    """The first questions of HotpotQA's file."""
-    found: list[Asked] = []
+    """The first questions of HotpotQA's file; each supporting title once, in order."""
+    questions: list[Asked] = []
     for row in json.loads(path.read_text())[:count]:
         titles: list[str] = []
         for title, _ in row["supporting_facts"]:
             if title not in titles:
                 titles.append(title)
-        found.append(Asked(row["question"], titles, row["answer"]))
-    return found
+        questions.append(Asked(question=row["question"], titles=titles, answer=row["answer"]))
+    return questions
 
 
 # What the process of FlashRAG's pipelines runs.
@@ -111,7 +111,7 @@ class Generator:
     replies: list[str]
 
     def generate(self, prompts: Sequence[str], **_: Any) -> list[str]:
-        """The next reply, whatever the only prompt is."""
+        """Take the next reply, whatever the only prompt is; as a list of one."""
         del prompts
         return [self.replies.pop(0)]
 
@@ -161,7 +161,11 @@ class Template:
 
 
 def pipeline_of(method: str, code: Path) -> Any:
-    """FlashRAG's pipeline with its defaults, without what loads a model and scores."""
+    """FlashRAG's pipeline with its defaults, without what loads a model and scores: a prompt that is
+    the question, and a retriever and generator that `ask_theirs` sets.
+
+    Also replaces how all of FlashRAG's pipelines are set up in this process.
+    """
     package = import_theirs(code, "flashrag.pipeline")
     config = {"device": "cpu", "save_retrieval_cache": False}
     kinds = {"ircot-reasoning": package.IRCOTPipeline, "search-r1": package.SearchR1Pipeline}
@@ -177,7 +181,7 @@ def _begin(pipeline: Any, config: dict[str, Any], prompt_template: Any) -> None:
 
 
 def ask_theirs(pipeline: Any, one: Asked, method: str, index: SearchIndex) -> tuple[float, float]:
-    """Ask FlashRAG's pipeline a question: (seconds, recall).
+    """Ask FlashRAG's pipeline a question, whose replies are set: (seconds, recall).
 
     Args:
         pipeline: The pipeline.
@@ -242,11 +246,12 @@ def theirs(method: str, given: argparse.Namespace, folder: Path) -> Measured:
     command += ["--questions", str(given.questions), "--step", method, str(folder)]
     printed, cpu = run_counted(command)
     seconds, recall = json.loads(printed.splitlines()[-1])
-    return Measured(seconds, cpu, recall)
+    return Measured(seconds=seconds, cpu=cpu, recall=recall)
 
 
 def write_script(method: str, asked: Sequence[Asked], path: Path) -> None:
-    """Write the replies to all questions as a script of this project's scripted model."""
+    """Write the replies to all questions as a script of this project's scripted model; each is
+    given once."""
     script = Script(window=100_000)
     for one in asked:
         for reply in one.replies(method):
@@ -256,7 +261,8 @@ def write_script(method: str, asked: Sequence[Asked], path: Path) -> None:
 
 
 def ours(method: str, given: argparse.Namespace, folder: Path) -> Measured:
-    """Run this project on all questions; returns what it took.
+    """Run this project on all questions; returns what it took. Also writes its script into the
+    folder.
 
     Args:
         method: The method.
@@ -278,7 +284,7 @@ def ours(method: str, given: argparse.Namespace, folder: Path) -> Measured:
     for row in rows:
         seconds.append(row["notes"]["seconds"])
         recalls.append(row["scores"]["search_recall_pages"])
-    return Measured(statistics.median(seconds), cpu, statistics.mean(recalls))
+    return Measured(seconds=statistics.median(seconds), cpu=cpu, recall=statistics.mean(recalls))
 
 
 def print_row(name: str, runs: Sequence[Measured]) -> None:
@@ -303,10 +309,17 @@ def spread(values: Sequence[float]) -> str:
 
 
 def compare(given: argparse.Namespace, folder: Path) -> None:
-    """Make the index, and print two lines for each method: ours and FlashRAG's."""
-    found = material(Path(os.environ["HARNESS_TEST_DATA"]), given.pages)
-    write_corpus(found, given.passages, folder / "corpus.jsonl")
-    request = IndexRequest(folder / "corpus.jsonl", folder / "index", "bm25", None, WORDS)
+    """Make the corpus and its index, run both sides in turn, and print two lines for each method:
+    ours and FlashRAG's."""
+    material = read_material(Path(os.environ["HARNESS_TEST_DATA"]), given.pages)
+    write_corpus(material, given.passages, folder / "corpus.jsonl")
+    request = IndexRequest(
+        corpus_file=folder / "corpus.jsonl",
+        folder=folder / "index",
+        kind="bm25",
+        encoder=None,
+        words_per_passage=WORDS,
+    )
     facts = build_index(request, lambda *_: None)
     print(f"{facts.passages:,} passages, {given.questions} questions, {given.repeats} repeats")
     for method in METHODS:

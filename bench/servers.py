@@ -145,7 +145,8 @@ def stand_in(delay: float, ends_after: int = 0) -> Iterator[str]:
 
 
 def taken(command: Sequence[str], folder: Path) -> Taken:
-    """Run a command to its end; returns what it took. Raises RuntimeError where it fails.
+    """Run a command to its end, with homes below the folder and one thread; returns what it took.
+    Raises RuntimeError where it fails.
 
     Args:
         command: Its words.
@@ -169,7 +170,8 @@ def taken(command: Sequence[str], folder: Path) -> Taken:
         raise RuntimeError(
             f"{command[0]} ended with {process.returncode}: {log.read_text()[-999:]}"
         )
-    return Taken(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    cpu = usage.ru_utime + usage.ru_stime
+    return Taken(wall=wall, cpu=cpu, memory=usage.ru_maxrss / 1024)
 
 
 def harness_command(url: str, rows: Path, in_flight: int, out: Path) -> list[str]:
@@ -220,7 +222,8 @@ def table_row(name: str, in_flight: int, floor: float, runs: Sequence[Taken]) ->
 
 
 def side_by_side(given: argparse.Namespace, folder: Path, rows: Path) -> None:
-    """Print rows of the harness and of the bare client, which take turns at one server."""
+    """Print rows of the harness and of the bare client, which take turns at one server; without
+    `--peers` only of the harness."""
     with stand_in(given.delay) as url:
         for in_flight in given.in_flight:
             floor = given.questions / in_flight * given.delay

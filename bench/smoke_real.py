@@ -95,7 +95,7 @@ class Folders(NamedTuple):
 
     data: Path
     out: Path
-    max_bytes: int | None = None  # of a text that the other models read; None for whole texts
+    max_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _key_of(run: StoredRun) -> Key:
         if name == model:
             model = short
     method = run.config.method.name.partition("[")[0]
-    return Key(method, run.config.dataset.name, model)
+    return Key(method=method, dataset=run.config.dataset.name, model=model)
 
 
 def _seconds_of(run: StoredRun) -> float:
@@ -178,7 +178,7 @@ def cell_of(folder: Path) -> tuple[Key, Cell]:
 
 
 def stored(out: Path) -> Cells:
-    """Cell -> its newest run in a folder of results."""
+    """Cell -> its newest run in a folder of results; {} where the folder is missing."""
     cells: Cells = {}
     if not out.is_dir():
         return cells
@@ -195,7 +195,7 @@ def _changed(folder: Path) -> float:
 
 
 def refused_in(out: Path) -> Refused:
-    """Cell -> why it did not run, as stored in a folder of results."""
+    """Cell -> why it did not run, as stored in a folder of results; {} where nothing is."""
     path = out / REFUSED
     refused: Refused = {}
     if path.exists():
@@ -211,7 +211,8 @@ def _write_refused(refused: Refused, out: Path) -> None:
 
 
 def _parameters(method: str) -> dict[str, str]:
-    """Name -> value, as text, of the parameters in a preset's layers."""
+    """Name -> value, as text, of the parameters in a preset's layers; the last layer's where several
+    have one."""
     found = {}
     for _, layer in presets.read("methods", method):
         for name, value in (layer.get("params") or {}).items():
@@ -284,7 +285,7 @@ def command_of(key: Key, folders: Folders) -> list[str]:
 
 
 def run_cell(key: Key, folders: Folders, retry: bool) -> tuple[Path | None, str]:
-    """Run a cell.
+    """Run a cell; prints which on stderr, and all output of a run that ended by a bug.
 
     Args:
         key: The cell.
@@ -361,8 +362,8 @@ def keys_of(models: list[str], methods: list[str], datasets: list[str]) -> list[
 def run_cells(
     model: str, methods: list[str], datasets: list[str], folders: Folders, retry: bool = False
 ) -> None:
-    """Run the cells of a model that are left, data sets with short texts first, and store which did
-    not run.
+    """Run the cells of a model that are left, in the order of the data sets, and store which did not
+    run, after each.
 
     Args:
         model: The model.
@@ -529,7 +530,7 @@ def main() -> None:
     models = chosen(MODELS, flags.model)
     if not flags.table:
         flags.out.mkdir(parents=True, exist_ok=True)
-        folders = Folders(data_folder(), flags.out.resolve(), flags.bytes)
+        folders = Folders(data=data_folder(), out=flags.out.resolve(), max_bytes=flags.bytes)
 
         def run() -> None:
             """Run the cells that are left, a model after the other."""
