@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 
-.PHONY: venv lock demo demo-musique demo-narrativeqa demo-real results smoke-real test lint core size bench docs notebooks release-check adapters clean
+.PHONY: venv lock demo demo-musique demo-narrativeqa demo-real results results-reader smoke-real test lint core size bench docs notebooks release-check adapters clean
 
 venv: $(READY)
 
@@ -85,6 +85,15 @@ results: venv
 	$(RESULTS) --dataset 2wikimultihopqa $(TWO_WIKI)
 	$(BIN)/harness report results/real
 	$(BIN)/python -m bench.results results/real
+
+# The second reader's table of docs/results.md, on half of the questions.
+RESULTS_READER := $(BIN)/harness run --suite results-reader --sample 50 --parallel 8 --out results/reader --mlflow off
+
+results-reader: venv
+	$(RESULTS_READER) --dataset hotpotqa $(HOTPOTQA)
+	$(RESULTS_READER) --dataset musique $(MUSIQUE)
+	$(RESULTS_READER) --dataset 2wikimultihopqa $(TWO_WIKI)
+	$(BIN)/python -m bench.results --second-reader results/reader
 
 # Every method preset on three rows of each data set that it serves: first with a random model, an hour or two on one core, then
 # with a scripted one and the default one, a day. The same command goes on. Rows come from the folder HARNESS_TEST_DATA.

@@ -1,14 +1,17 @@
 """The tables of README.md and docs/results.md and bundles of the runs, from stored runs.
 
     python -m bench.results results/real
+    python -m bench.results --second-reader results/reader
 
 `harness report` prints the tables; they replace what stands between two marks of a document:
 
     <!-- results: python -m bench.results RUNS -->  ...  <!-- end of the results -->
 
 docs/bundles/DATASET.zip holds the runs without texts (`harness export --keep-texts no`).
+With --second-reader only the table of the second reader in docs/results.md is replaced.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -20,6 +23,7 @@ from harness.storage.run_folder import find_runs
 
 ROOT = Path(__file__).parents[1]
 BEGIN = "<!-- results: python -m bench.results RUNS -->"
+BEGIN_SECOND_READER = "<!-- results: python -m bench.results --second-reader RUNS -->"
 END = "<!-- end of the results -->"
 
 
@@ -28,13 +32,29 @@ def main(runs: str) -> None:
     wide = harness("report", runs, "--wide", "--intervals")
     replace(ROOT / "README.md", block(without_footnotes(wide)))
     folders = find_runs(Path(runs))
-    page = [block(harness("report", runs)), time_taken([manifest(folder) for folder in folders])]
-    replace(ROOT / "docs" / "results.md", "\n\n".join(page))
+    replace(ROOT / "docs" / "results.md", full_table(runs, folders))
     for dataset in sorted({folder.parent for folder in folders}):
         bundle = ROOT / "docs" / "bundles" / f"{dataset.name}.zip"
         bundle.parent.mkdir(exist_ok=True)
         bundle.unlink(missing_ok=True)
         print(harness("export", str(dataset), str(bundle), "--keep-texts", "no"), end="")
+
+
+def write_second_reader(runs: str) -> None:
+    """Write the second reader's table into docs/results.md; raises CalledProcessError where a command fails."""
+    table = full_table(runs, find_runs(Path(runs)))
+    replace(ROOT / "docs" / "results.md", table, begin=BEGIN_SECOND_READER)
+
+
+def full_table(runs: str, folders: list[Path]) -> str:
+    """The table of `harness report` as a block, and a sentence on how long the runs took.
+
+    Args:
+        runs: The folder of all runs.
+        folders: The folder of each run.
+    """
+    sentence = time_taken([manifest(folder) for folder in folders])
+    return f"{block(harness('report', runs))}\n\n{sentence}"
 
 
 def harness(*arguments: str) -> str:
@@ -85,14 +105,32 @@ def block(text: str) -> str:
     return f"```\n{text.rstrip()}\n```"
 
 
-def replace(document: Path, text: str) -> None:
-    """Put `text` between the marks of a document; raises ValueError for one without them."""
-    head, _, rest = document.read_text(encoding="utf-8").partition(BEGIN)
+def replace(document: Path, text: str, begin: str = BEGIN) -> None:
+    """Put a text between two marks of a document.
+
+    Args:
+        document: A file of Markdown.
+        text: What stands between the marks afterwards.
+        begin: The mark before the text; the next END is the mark after it.
+
+    Raises:
+        ValueError: The document lacks one of the marks.
+    """
+    head, _, rest = document.read_text(encoding="utf-8").partition(begin)
     _, end, tail = rest.partition(END)
     if not end:
-        raise ValueError(f"{document} has no '{BEGIN}' and '{END}'")
-    document.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail}", encoding="utf-8")
+        raise ValueError(f"{document} has no '{begin}' and '{END}'")
+    document.write_text(f"{head}{begin}\n{text}\n{END}{tail}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", help="folder of the runs")
+    parser.add_argument("--second-reader", action="store_true", help="replace only its table")
+    options = parser.parse_args()
+    if options.second_reader:
+        write_second_reader(options.runs)
+    else:
+        main(options.runs)
