@@ -76,13 +76,27 @@ class _ApplicationPairs:
         test = self._test(application, other)
         difference_name = f"{application.method} minus {other.method}"
         if len(self.methods) > 2:
-            difference_name = f"{difference_name}, the best of the others"
+            difference_name = f"{difference_name}, {self._rank_among_others(application, other)}"
         difference = f"{100 * test.difference:.1f} points ({self._interval(test)})"
         finding = f"{difference_name}: {difference}."
         if test.p < facts.ALPHA:
             return f"{finding} The data separate the two."
         needed_questions = self._needed_questions(application, other)
         return f"{finding} The data cannot separate the two. {needed_questions}"
+
+    def _rank_among_others(self, application: Ranked, other: Ranked) -> str:
+        """What the best of the other methods is called: "the best of the others", or "one of 3 with
+        the best score of the others".
+
+        Args:
+            application: The application.
+            other: The best of the other methods.
+        """
+        others = [method for method in self.methods if method != application]
+        n_equal = sum(method.points == other.points for method in others)
+        if n_equal == 1:
+            return "the best of the others"
+        return f"one of {n_equal} with the best score of the others"
 
     def _best_other(self, application: Ranked) -> Ranked:
         """The best of the methods other than the application."""

@@ -70,13 +70,15 @@ class NotRanked:
     """Why a run should not be ranked with the run that stands for most of its data set.
 
     Attributes:
-        sentence: The reasons in words.
+        sentence: The reasons in words, with the names of both runs.
+        reasons: The reasons, a phrase each: "another seed (0 and 1)".
         only_other_questions: Whether it was asked other questions of the same rows, and nothing
             else speaks against it; on the questions in common it may be compared.
         has_copied_answers: Whether some of its answers are copies of another run's.
     """
 
     sentence: str
+    reasons: Sequence[str]
     only_other_questions: bool
     has_copied_answers: bool
 
@@ -117,6 +119,7 @@ def reasons_not_to_rank(
         start = f"{labels[position]} should not be ranked with {labels[typical_position]}"
         not_ranked = NotRanked(
             sentence=f"{start}: {'; '.join(reasons)}",
+            reasons=reasons,
             only_other_questions=has_same_rows and are_about_questions and not n_copied,
             has_copied_answers=n_copied > 0,
         )

@@ -5,13 +5,14 @@
     costs.compared.share(bm25, pecan)   CostShare(value=0.25, n_shared=18, ...)
     costs.remarks                       ["Money is not compared, as that of sbert is unknown."]
 
-The first of these that is known for all methods: money, FLOPs, tokens with those of indexes, tokens
-without them. A share is over the questions that both answered: a method that fails on the longest
+The first of these that is known for all methods: money, FLOPs, tokens with those of indexes, FLOPs
+without them, tokens without them. A share is over the questions that both answered: a method that fails on the longest
 texts would look cheap by its mean.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from harness.cost.flops import CONVENTIONS
 from reports import costs, facts
@@ -26,9 +27,11 @@ _MAX_SHARE_OF_CHEAPER = 0.995
 _MIN_CACHED_SHARE = 0.1
 """Of all tokens of a method: fewer cached ones are not worth a remark."""
 _MIN_DOMINATING_SHARE = 0.5
-"""Of a method's cost: one question with so much decides what the method costs."""
+"""Of a method's cost: a few questions with so much decide what the method costs."""
 _FEWEST_OF_DOMINATED = 5
 """Of fewer questions, one has a large part of the cost in any case."""
+_MAX_SHARE_OF_DOMINATING = 0.05
+"""Of a method's questions: so many at most are a few."""
 
 
 @dataclass(frozen=True)
@@ -74,19 +77,33 @@ class CostShare:
         return f", over the {self.n_shared} of {self.n_questions} questions that both answered"
 
 
+class DearQuestions(NamedTuple):
+    """Questions that take much of a method's cost.
+
+    Attributes:
+        n_questions: How many they are.
+        share: Their part of the cost, in [0, 1].
+    """
+
+    n_questions: int
+    share: float
+
+
 @dataclass(frozen=True)
 class ComparedCost:
     """The cost by which methods are compared.
 
     Args:
         kind: "money", "FLOPs" or "tokens".
-        remark: What it includes: "indexes included".
+        remark: What it includes: "indexes included (2 questions an index)".
         by_run: Name of a run -> question -> its cost.
+        by_run_without_index: The same without shares of indexes.
     """
 
     kind: str
     remark: str
     by_run: Mapping[str, _CostByQuestion]
+    by_run_without_index: Mapping[str, _CostByQuestion]
 
     def share(self, row: TableRow, other: TableRow) -> CostShare | None:
         """The cost of a run divided by that of another one, over the questions that both answered;
@@ -123,25 +140,63 @@ class ComparedCost:
                 costs.question_tflops(row.run, convention),
                 costs.question_tflops(other.run, convention),
             )
-            if flops_ratio is None:
-                continue
-            contrary = CostShare(flops_ratio, n_shared=0, n_questions=0)  # counts are not shown
-            turns_dearer = share.is_cheaper and contrary.is_dearer
-            turns_cheaper = share.is_dearer and contrary.is_cheaper
-            if turns_dearer or turns_cheaper:
-                return f"{contrary.percent} under the convention {convention}"
+            contrary = _contrary(share, flops_ratio)
+            if contrary:
+                return f"{contrary} under the convention {convention}"
         return ""
 
-    def dominating_question(self, row: TableRow) -> float | None:
-        """The share of the costliest question in the cost of a run, where it is half or more; else
-        None, and also of fewer than five questions."""
+    def contrary_without_index(self, row: TableRow, other: TableRow) -> str:
+        """The share of one cost in another without indexes, where that turns the comparison round:
+        "1,000 % without indexes"; "" where it does not.
+
+        Args:
+            row: A run.
+            other: The run that it is compared with.
+        """
+        share = self.share(row, other)
+        if share is None:
+            return ""
+        ratio = _ratio(
+            self.by_run_without_index.get(row.run.name, {}),
+            self.by_run_without_index.get(other.run.name, {}),
+        )
+        contrary = _contrary(share, ratio)
+        if not contrary:
+            return ""
+        return f"{contrary} without indexes"
+
+    def dominating_questions(self, row: TableRow) -> DearQuestions | None:
+        """The fewest questions that take half or more of the cost of a run, where they are at most one
+        in twenty, or a single one; else None, and also of fewer than five questions."""
         question_costs = self.by_run.get(row.run.name, {})
         if len(question_costs) < _FEWEST_OF_DOMINATED:
             return None
-        share = max(question_costs.values()) / sum(question_costs.values())
-        if share < _MIN_DOMINATING_SHARE:
+        total = sum(question_costs.values())
+        most_questions = max(1, int(_MAX_SHARE_OF_DOMINATING * len(question_costs)))
+        costliest_first = sorted(question_costs.values(), reverse=True)
+        taken = 0.0
+        for number, cost in enumerate(costliest_first[:most_questions], start=1):
+            taken += cost
+            if taken >= _MIN_DOMINATING_SHARE * total:
+                return DearQuestions(number, taken / total)
+        return None
+
+    def unshared_questions(self, row: TableRow, other: TableRow) -> DearQuestions | None:
+        """The questions that a run answered and another one did not, where they take half or more of
+        the run's cost; else None.
+
+        Args:
+            row: The run.
+            other: The other run.
+        """
+        own_costs = self.by_run.get(row.run.name, {})
+        other_costs = self.by_run.get(other.run.name, {})
+        unshared = [question for question in own_costs if question not in other_costs]
+        taken = sum(own_costs[question] for question in unshared)
+        total = sum(own_costs.values())
+        if not unshared or taken < _MIN_DOMINATING_SHARE * total:
             return None
-        return share
+        return DearQuestions(len(unshared), taken / total)
 
 
 @dataclass(frozen=True)
@@ -158,8 +213,8 @@ class ComparableCosts:
 
 
 def comparable_costs(methods: Mapping[str, TableRow]) -> ComparableCosts:
-    """The first of money, FLOPs and tokens that is known for all methods, and why it is not one
-    before it; no cost where none is known for all.
+    """The first of money, FLOPs, tokens, and FLOPs and tokens without indexes that is known for all
+    methods, and why it is not one before it; no cost where none is known for all.
 
     Args:
         methods: Name -> row. Methods without an answer have no costs, and do not count.
@@ -167,10 +222,14 @@ def comparable_costs(methods: Mapping[str, TableRow]) -> ComparableCosts:
     answering = {name: row for name, row in methods.items() if row.n_failed < row.n_questions}
     remarks = _why_money_is_not_compared(answering)
     if not remarks and _is_known_for_all(_money, answering):
-        money = _compared_cost("money", "indexes included", _money, answering)
+        money = _compared_cost("money", _money, _money_without_index, answering)
         return ComparableCosts(compared=money, remarks=[])
     if _is_known_for_all(_tflops, answering):
-        flops = _compared_cost("FLOPs", "indexes included", _tflops, answering)
+        flops = _compared_cost("FLOPs", _tflops, _tflops_without_index, answering)
+        return ComparableCosts(compared=flops, remarks=remarks)
+    tokens_are_known = _is_known_for_all(_tokens, answering)
+    if not tokens_are_known and _is_known_for_all(_tflops_without_index, answering):
+        flops = _cost_without_index("FLOPs", _tflops_without_index, answering)
         return ComparableCosts(compared=flops, remarks=remarks)
     tokens = _compared_tokens(answering)
     if tokens is None:
@@ -188,17 +247,15 @@ def _compared_tokens(methods: Mapping[str, TableRow]) -> ComparedCost | None:
         methods: Name -> row.
     """
     if _is_known_for_all(_tokens, methods):
-        cost_of = _tokens
-        remark = "indexes included"
+        tokens = _compared_cost("tokens", _tokens, _tokens_without_index, methods)
     elif _is_known_for_all(_tokens_without_index, methods):
-        cost_of = _tokens_without_index
-        remark = "without those of indexes, which are unknown"
+        tokens = _cost_without_index("tokens", _tokens_without_index, methods)
     else:
         return None
     cached = _cached_tokens_in_words(methods)
-    if cached:
-        remark = f"{remark}, without cached ones ({join_names(cached)})"
-    return _compared_cost("tokens", remark, cost_of, methods)
+    if not cached:
+        return tokens
+    return replace(tokens, remark=f"{tokens.remark}, without cached ones ({join_names(cached)})")
 
 
 def _money(row: TableRow) -> _CostByQuestion:
@@ -206,9 +263,19 @@ def _money(row: TableRow) -> _CostByQuestion:
     return costs.question_money(row.run)
 
 
+def _money_without_index(row: TableRow) -> _CostByQuestion:
+    """Money of each answered question in search and answer; {} where it is unknown."""
+    return costs.question_money(row.run, with_index=False)
+
+
 def _tflops(row: TableRow) -> _CostByQuestion:
     """TFLOPs of each answered question with its share of the indexes; {} where unknown."""
     return costs.question_tflops(row.run, row.numbers.convention)
+
+
+def _tflops_without_index(row: TableRow) -> _CostByQuestion:
+    """TFLOPs of each answered question in search and answer; {} where they are unknown."""
+    return costs.question_tflops(row.run, row.numbers.convention, with_index=False)
 
 
 def _tokens(row: TableRow) -> _CostByQuestion:
@@ -238,18 +305,79 @@ def _is_known(cost_of: _CostOfRow, row: TableRow) -> bool:
 
 
 def _compared_cost(
-    kind: str, remark: str, cost_of: _CostOfRow, methods: Mapping[str, TableRow]
+    kind: str,
+    cost_of: _CostOfRow,
+    cost_without_index: _CostOfRow,
+    methods: Mapping[str, TableRow],
 ) -> ComparedCost:
-    """The cost by which these methods are compared.
+    """The cost by which these methods are compared, with that of indexes.
 
     Args:
         kind: "money", "FLOPs" or "tokens".
-        remark: What it includes.
         cost_of: The cost of each question of a row.
+        cost_without_index: The same without its share of the indexes.
         methods: Name -> row.
     """
-    cost_by_run = {row.run.name: cost_of(row) for row in methods.values()}
-    return ComparedCost(kind, remark, by_run=cost_by_run)
+    by_run = {row.run.name: cost_of(row) for row in methods.values()}
+    by_run_without_index = {row.run.name: cost_without_index(row) for row in methods.values()}
+    remark = "indexes included"
+    most_sharing = 0.0
+    for row in methods.values():
+        total = sum(by_run[row.run.name].values())
+        if total > sum(by_run_without_index[row.run.name].values()):
+            most_sharing = max(most_sharing, _questions_an_index(row))
+    if most_sharing:
+        remark = f"{remark} ({_count_sharing_in_words(most_sharing)} an index)"
+    return ComparedCost(kind, remark, by_run, by_run_without_index)
+
+
+def _cost_without_index(
+    kind: str, cost_of: _CostOfRow, methods: Mapping[str, TableRow]
+) -> ComparedCost:
+    """The cost by which these methods are compared, where that of indexes is unknown.
+
+    Args:
+        kind: "FLOPs" or "tokens".
+        cost_of: The cost of each question of a row, without indexes.
+        methods: Name -> row.
+    """
+    by_run = {row.run.name: cost_of(row) for row in methods.values()}
+    return ComparedCost(
+        kind, "without those of indexes, which are unknown", by_run, by_run_without_index=by_run
+    )
+
+
+def _questions_an_index(row: TableRow) -> float:
+    """How many questions of a run share an index, on average; 0 without an index."""
+    n_indexes = sum(1 for line in row.run.index_lines if not line.failed)
+    if n_indexes == 0:
+        return 0.0
+    return row.n_questions / n_indexes
+
+
+def _count_sharing_in_words(n_questions: float) -> str:
+    """A mean number of questions: "1 question", "2.5 questions", "200 questions"."""
+    if n_questions == 1:
+        return "1 question"
+    return f"{n_questions:.3g} questions"
+
+
+def _contrary(share: CostShare, other_ratio: float | None) -> str:
+    """Another ratio of two costs in per cent, where the run that one calls clearly dearer is clearly
+    cheaper by the other; "" where that is not so, or the ratio is unknown.
+
+    Args:
+        share: The share that is said first.
+        other_ratio: The ratio by another way of counting.
+    """
+    if other_ratio is None:
+        return ""
+    contrary = CostShare(other_ratio, n_shared=0, n_questions=0)  # counts are not shown
+    turns_dearer = share.is_cheaper and contrary.is_dearer
+    turns_cheaper = share.is_dearer and contrary.is_cheaper
+    if turns_dearer or turns_cheaper:
+        return contrary.percent
+    return ""
 
 
 def _ratio(own_costs: _CostByQuestion, other_costs: _CostByQuestion) -> float | None:

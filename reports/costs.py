@@ -304,19 +304,29 @@ def tflops_column(run: StoredRun, convention: str, *, with_index: bool) -> Float
     return _cost_column(run, cost_of_phase=tflops_of_phase, cost_of_index=tflops_of_index)
 
 
-def question_money(run: StoredRun) -> dict[str, float]:
-    """Question id -> money with its share of indexes, of answered questions.
+def question_money(run: StoredRun, *, with_index: bool = True) -> dict[str, float]:
+    """Question id -> money, of answered questions.
 
     {} where no server took any, or a price is unknown.
+
+    Args:
+        run: The run.
+        with_index: Whether a question pays its share of the indexes.
     """
     if not is_billed(run):
         return {}
-    column = _cost_column(
-        run,
-        cost_of_phase=lambda phase: _phase_money(run, phase),
-        cost_of_index=lambda usage: money_spent(usage, run.prices),
-    )
-    return _by_question(run, column)
+
+    def money_of_phase(phase: str) -> Floats | None:
+        """Money of each question in a phase; None where it is unknown."""
+        return _phase_money(run, phase)
+
+    def money_of_index(usage: PhaseUsage) -> float | None:
+        """Money of an index; None where it is unknown."""
+        return money_spent(usage, run.prices)
+
+    if not with_index:
+        return _by_question(run, _cost_column(run, money_of_phase, cost_of_index=None))
+    return _by_question(run, _cost_column(run, money_of_phase, money_of_index))
 
 
 def question_tokens(run: StoredRun, *, with_index: bool = True) -> dict[str, float]:

@@ -43,6 +43,8 @@ FOLDER_SCORE = "right"
 """First score of a folder of one's own, whose place a judge takes."""
 ALPHA = 0.05
 """The level of the tests between methods."""
+FLOORS = frozenset({"closed-book", "random"})
+"""Presets of methods that are floors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +153,8 @@ def is_application(run: StoredRun) -> bool:
 
 def is_floor(run: StoredRun) -> bool:
     """Whether the run's method is a floor, which only marks what others must beat (closed-book): by
-    `floor` of the manifest."""
-    return run.manifest.floor
+    `floor` of the manifest, or by its name where that comes from an older version or another tool."""
+    return run.manifest.floor or run.config.method.name in FLOORS
 
 
 def is_unfinished(run: StoredRun) -> bool:

@@ -2,9 +2,9 @@
 who reads no table.
 
     "pecan scores highest of 3 methods, 95.0 of 100 points (longbench.qa_f1), on 20 questions about
-    20 documents. The data cannot separate bm25 (pecan minus bm25: 5.0 points, 95 % interval for all
-    pairs at once -5.7 to 15.7) from it; they separate it from lead. bm25 takes 25 % of the FLOPs of
-    pecan, indexes included."
+    20 documents. These questions do not show that pecan is better than bm25 (5.0 points less; 95 %
+    interval for all pairs at once: between 15.7 less and 5.7 more), only that it is better than lead
+    (90.0 points less). bm25 takes 25 % of the FLOPs of pecan, indexes included."
 
 They follow from the tables alone. Methods are ranked on the questions that all of them have a score
 for (ranked_questions.py). A floor (closed-book) and an upper bound (oracle-evidence) mark the range
@@ -16,28 +16,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from harness.scorers import is_of_project
 from harness.stats.bootstrap import FEWEST
+from reports import facts
 from reports.checks import Checks
-from reports.finding_caveats import caveats, no_method_is_finished
+from reports.finding_caveats import caveats, no_method_is_finished, scores_in_place_of
 from reports.finding_costs import CostSentences, cost_in_brackets
+from reports.finding_seeds import ranges_over_seeds, rows_over_seeds, seeds_of_methods
 from reports.finding_tests import TestedDifferences, floors_in_words
 from reports.number_formats import with_noun
 from reports.ranked import Extent, Ranked
-from reports.ranking import MIN_TESTED_CLUSTERS, OTHER_MODEL, Group, PairTests, rank_runs
-from reports.sentences import join_names
+from reports.ranking import (
+    INTERVAL,
+    INTERVAL_OF_ALL_PAIRS,
+    MIN_TESTED_CLUSTERS,
+    OTHER_MODEL,
+    Group,
+    PairTests,
+    rank_runs,
+)
+from reports.sentences import join_names, say_once
 from reports.table_row import TableRow
 
-_MIN_BIAS = 0.001  # of a score that is too high: the tables write one digit of a point
+_MIN_BIAS = 0.005  # of a score that is too high: less is not worth a sentence
 _MAX_OTHER_MODELS = 2  # whose runs are tested in a sentence of their own
+_MAX_COSTS_OF_UNTESTED = 2  # runs: of more, only the scores are said
 
 
 def finding_text(rows: Sequence[TableRow]) -> str:
     """The sentences on one data set, joined by spaces: that nothing is finished, who is best, what
-    separates the others, costs, upper bounds, what a judge judged, and caveats.
+    it is shown to be better than, costs, upper bounds, what a judge judged, and caveats.
+
+    How an interval is made and what costs include is said once.
 
     Args:
         rows: The rows of one data set, best first (main_table.best_first).
     """
+    seeds = seeds_of_methods(rows)
+    rows = rows_over_seeds(rows, seeds)
     group = rank_runs(rows)
     tests = PairTests(group, Checks())  # Checks() reads the records of the runs when asked
     sentences = no_method_is_finished(rows)
@@ -47,13 +63,20 @@ def finding_text(rows: Sequence[TableRow]) -> str:
         sentences += _sentences_on_only_method(group)
     else:
         sentences += _SeveralMethods(group, tests).sentences()
+    sentences += ranges_over_seeds(seeds)
     if group.methods and group.upper_bounds:
         sentences.append(_why_bounds_are_not_proposed(group.upper_bounds))
         sentences += _bounds_below_best(group, tests)
     if group.methods:
         sentences += _what_the_judge_judged(group)
     sentences += caveats(rows, group)
-    return " ".join(sentences)
+    text = " ".join(sentences)
+    remarks = [INTERVAL, INTERVAL_OF_ALL_PAIRS]
+    if group.costs.compared is not None:
+        remarks.append(f", {group.costs.compared.remark}")
+    for remark in remarks:
+        text = say_once(text, remark)
+    return text
 
 
 def _no_method_is_ranked(group: Group, rows: Sequence[TableRow]) -> str:
@@ -71,6 +94,9 @@ def _no_method_is_ranked(group: Group, rows: Sequence[TableRow]) -> str:
     runs_in_words = []
     for kind, runs in (("floor", group.floors), ("upper bound", group.upper_bounds)):
         runs_in_words += [f"{each.method} ({kind}, {each.points} points)" for each in runs]
+    scored_otherwise = scores_in_place_of(group.score, rows)
+    if scored_otherwise:
+        return f"No run is ranked, as they have no score in common: {join_names(scored_otherwise)}."
     some_have_score = any(row.score(group.score).mean is not None for row in rows)
     if not some_have_score:
         return f"No answer has a score ({group.score})."
@@ -83,30 +109,55 @@ def _no_method_is_ranked(group: Group, rows: Sequence[TableRow]) -> str:
 
 
 def _why_bounds_are_not_proposed(bounds: Sequence[Ranked]) -> str:
-    """The sentence that upper bounds are not proposed, and why."""
-    names = join_names([f"{each.method} ({each.points_in_words})" for each in bounds])
-    reason = "shown the passages that hold the answer"
+    """The sentence that upper bounds are not proposed, and why.
+
+    -> "The upper bound oracle (80.0 points) was shown the passages that hold the answer."
+    """
+    names = join_names([f"{each.method} ({_points_of_bound(each)})" for each in bounds])
+    noun = "bounds"
+    verb = "were"
     if len(bounds) == 1:
-        return f"The upper bound {names} is no method to choose: it was {reason}."
-    return f"The upper bounds {names} are no methods to choose: they were {reason}."
+        noun = "bound"
+        verb = "was"
+    return f"The upper {noun} {names} {verb} shown the passages that hold the answer."
+
+
+def _points_of_bound(bound: Ranked) -> str:
+    """The score of an upper bound, which counts only where it answered: "100.0 points on the 4 of 20
+    questions that it answered"."""
+    if bound.row.n_failed == 0:
+        return bound.points_in_words
+    extent = bound.extent
+    questions = f"{extent.n_questions} of {with_noun(extent.n_asked, 'question')}"
+    return f"{bound.points} points on the {questions} that it answered"
 
 
 def _bounds_below_best(group: Group, tests: PairTests) -> list[str]:
-    """One sentence on the upper bounds that score less than the best method, where the data
-    separate the two; [] for none.
+    """A sentence on the upper bounds that the best method is shown to be better than, and one on those
+    that score no more than it; [] for none.
 
     Args:
         group: The ranked runs.
         tests: Their tests.
     """
+    best = group.best.method
     below = []
+    no_higher = []
     for bound in group.upper_bounds:
         difference = tests.minus_bound(bound)
-        if difference is not None and difference.is_above:
+        if difference is None:
+            continue
+        if difference.is_above:
             below.append(bound.method)
-    if not below:
-        return []
-    return [f"{group.best.method} scores more than {join_names(below)}, so it is no bound here."]
+        elif difference.difference > 0:
+            no_higher.append(bound.method)
+    sentences = []
+    if below:
+        sentences.append(f"{best} scores more than {join_names(below)}, so it is no bound here.")
+    if no_higher:
+        less = f"not more than {best}, which may be chance"
+        sentences.append(f"{join_names(no_higher)} scores {less}.")
+    return sentences
 
 
 def _what_the_judge_judged(group: Group) -> list[str]:
@@ -131,7 +182,8 @@ def _sentences_on_only_method(group: Group) -> list[str]:
     run = group.best
     extent = run.extent
     scores = _score_in_words(run)
-    sentences = [f"{run.method} {scores} ({group.score}), {_extent_in_words(extent)}."]
+    score_name = _score_name(group)
+    sentences = [f"{run.method} {scores} ({score_name}), {_extent_in_words(extent)}."]
     if extent.n_clusters < FEWEST:
         sentences.append(f"With {extent.few_clusters_in_words()} no interval can be given.")
     return sentences
@@ -180,7 +232,7 @@ class _SeveralMethods:
     tests: PairTests
 
     def sentences(self) -> list[str]:
-        """Who is best, what the data separate from it, and what the others cost.
+        """Who is best, what it is shown to be better than, and what the others cost.
 
         They end early where nothing scores above 0, too few documents were asked about for a test,
         or a floor is as good. Costs are left out where the best one is not shown to beat a floor.
@@ -194,13 +246,42 @@ class _SeveralMethods:
         floors_as_good = self._floors_as_good()
         if floors_as_good:
             return [*sentences, f"That is no more than {floors_in_words(floors_as_good)}."]
-        sentences += self._selection_bias()
         tested = TestedDifferences(self.group, self.tests)
         sentences += tested.sentences()
         if not tested.floors_not_beaten:
             sentences += CostSentences(self.group, self.tests).sentences()
+        sentences += self._same_text_to_all()
+        sentences += self._selection_bias()
+        sentences += self._own_models_of_applications()
         sentences += self._sentences_on_other_models()
         return [*sentences, *self._sentences_on_untested()]
+
+    def _same_text_to_all(self) -> list[str]:
+        """A sentence on each method that gave almost the same text to all questions; [] for none.
+
+        -> ["yesman gave one text to 100 of 100 questions."]
+        """
+        sentences = []
+        for method in self.group.methods:
+            same = self.tests.one_texts.get(method.run_name)
+            if same is not None:
+                questions = f"{same.n_same} of {with_noun(same.n_answered, 'question')}"
+                sentences.append(f"{method.method} gave one text to {questions}.")
+        return sentences
+
+    def _own_models_of_applications(self) -> list[str]:
+        """One sentence on applications that are ranked beside methods with a model of the harness; []
+        where all are applications, or none.
+
+        -> ["wiki answers with a model of its own."]
+        """
+        applications = [each for each in self.group.methods if facts.is_application(each.row.run)]
+        names = [each.method for each in applications]
+        if len(names) in (0, len(self.group.methods)):
+            return []
+        if len(names) == 1:
+            return [f"{names[0]} answers with a model of its own."]
+        return [f"{join_names(names)} answer with models of their own."]
 
     def _floors_as_good(self) -> list[Ranked]:
         """The tested floors that score no less than the best method, or to the digit of the tables the
@@ -211,52 +292,78 @@ class _SeveralMethods:
             if best_minus_floor is None:  # not tested
                 continue
             same_points = floor.points == self.group.best.points
-            seems_equal = same_points and not floor.extent.lacks_questions
+            n_questions = self.group.best.extent.n_questions
+            seems_equal = same_points and floor.extent.n_questions == n_questions
             if best_minus_floor.difference <= 0 or seems_equal:
                 found.append(floor)
         return found
 
     def _selection_bias(self) -> list[str]:
-        """One sentence on how much the highest score is too high by chance; [] where that is
+        """One sentence on how much the best method will score less on new questions; [] where that is
         little.
 
-        The methods were ranked by the same questions that give the score:
+        The best one was chosen by the same questions that give its score:
 
-            -> ["The highest of 3 scores is too high by chance, on average by about 1.2 points."]
+            -> ["Expect about 1.2 points less of pecan on new questions, as the best of 3 was picked
+                on these."]
         """
         bias = self.tests.bias_of_best()
         if bias < _MIN_BIAS:
             return []
-        start = f"The highest of {len(self.group.methods)} scores is too high by chance"
-        return [f"{start}, on average by about {100 * bias:.1f} points."]
+        less = f"Expect about {100 * bias:.1f} points less of {self.group.best.method}"
+        picked = f"the best of {len(self.group.methods)} was picked on these"
+        return [f"{less} on new questions, as {picked}."]
 
     def _sentences_on_untested(self) -> list[str]:
         """A sentence for each reason why runs are not tested against the best one, with their
-        scores and costs.
+        scores, and of few also their costs.
 
         -> ["Not tested, as with another model: bm25 with tiny (5.0 points, 12.5 % of the FLOPs of
             bm25 with large)."]
         """
-        names_by_reason: dict[str, list[str]] = {}
+        models_with_sentence = {each.best.row.model for each in self._groups_with_sentence}
+        runs_by_reason: dict[str, list[Ranked]] = {}
         for run in (*self.group.methods, *self.group.floors):
             reason = self.tests.untested.get(run.run_name)
-            if reason is not None:
-                cost = cost_in_brackets(self.group, run)
-                name = f"{run.method} ({run.points_in_words}{cost})"
-                names_by_reason.setdefault(reason, []).append(name)
+            has_sentence = reason == OTHER_MODEL and run.row.model in models_with_sentence
+            if reason is None or (has_sentence and run in self.group.methods):
+                continue
+            runs_by_reason.setdefault(reason, []).append(run)
         sentences = []
-        for reason, names in names_by_reason.items():
+        for reason, runs in runs_by_reason.items():
+            with_costs = len(runs) <= _MAX_COSTS_OF_UNTESTED
+            names = [self._untested_in_words(run, with_cost=with_costs) for run in runs]
             sentences.append(f"Not tested, as with {reason}: {join_names(names)}.")
         return sentences
 
+    def _untested_in_words(self, run: Ranked, *, with_cost: bool) -> str:
+        """A run that is not tested, with its score: "bm25 with tiny (5.0 points, 12.5 % of the FLOPs
+        of bm25 with large)", "closed-book with tiny (5.0 points, a floor)".
+
+        Args:
+            run: The run.
+            with_cost: Whether its cost is said.
+        """
+        in_brackets = run.points_in_words
+        if run in self.group.floors:
+            in_brackets = f"{in_brackets}, a floor"
+        elif with_cost:
+            in_brackets += cost_in_brackets(self.group, run)
+        return f"{run.method} ({in_brackets})"
+
     def _sentences_on_other_models(self) -> list[str]:
-        """For each of the first two other models, a sentence on which of its methods the data separate
-        from its best one."""
+        """For each of the first two other models, a sentence on what its methods score and which its
+        best one is shown to be better than."""
         sentences = []
-        for group in self._groups_of_other_models[:_MAX_OTHER_MODELS]:
+        for group in self._groups_with_sentence:
             tests = PairTests(group, self.tests.checks)
-            sentences += TestedDifferences(group, tests).separation_by_name()
+            sentences.append(_on_other_model(group, tests))
         return sentences
+
+    @property
+    def _groups_with_sentence(self) -> list[Group]:
+        """The methods of the first two other models."""
+        return self._groups_of_other_models[:_MAX_OTHER_MODELS]
 
     @cached_property
     def _groups_of_other_models(self) -> list[Group]:
@@ -275,6 +382,33 @@ class _SeveralMethods:
             if len(methods) > 1 and not best_of_model.is_zero:
                 groups.append(replace(self.group, methods=methods, floors=[], upper_bounds=[]))
         return groups
+
+
+def _on_other_model(group: Group, tests: PairTests) -> str:
+    """What the methods of another model score, and which of them its best one is shown to be better
+    than.
+
+    -> "With the model small, rag scores 55.8 points, bm25 50.0 and full 40.0; these questions do not
+        show that rag is better than bm25, only that it is better than full."
+
+    Args:
+        group: The ranked runs of one model.
+        tests: Their tests.
+    """
+    best, *others = group.methods
+    scores = join_names([f"{each.row.label} {each.points}" for each in others])
+    scored = (
+        f"With the model {best.row.model}, {best.row.label} scores {best.points} points, {scores}"
+    )
+    rivals = [each.row.label for each in (*group.leaders[1:], *tests.rivals)]
+    separated = [each.row.label for each in tests.separated]
+    better = f"that {best.row.label} is better than"
+    if not rivals:
+        return f"{scored}; these questions show {better} {join_names(separated)}."
+    not_shown = f"these questions do not show {better} {join_names(rivals, 'or')}"
+    if not separated:
+        return f"{scored}; {not_shown}."
+    return f"{scored}; {not_shown}, only that it is better than {join_names(separated)}."
 
 
 def _floors_above_zero(group: Group) -> list[str]:
@@ -317,16 +451,27 @@ def _who_is_best(group: Group) -> str:
     best = group.best
     is_only_one = len(group.methods) == 1
     extent = _extent_in_words(best.extent, several=not is_only_one)
+    score_name = _score_name(group)
     if is_only_one:
         scores = _score_in_words(best)
         if best.is_zero:
             scores = f"does not score above {_zero_in_words(best)}"
-        return f"{best.method} {scores} ({group.score}), {extent}."
+        return f"{best.method} {scores} ({score_name}), {extent}."
     if best.is_zero:
         above = _zero_in_words(best)
         methods = _count_ranked_in_words(group)
-        return f"None of {methods} scores above {above} ({group.score}), {extent}."
-    return f"{_leaders_in_words(group)} ({group.score}), {extent}."
+        return f"None of {methods} scores above {above} ({score_name}), {extent}."
+    return f"{_leaders_in_words(group)} ({score_name}), {extent}."
+
+
+def _score_name(group: Group) -> str:
+    """The name of the score by which methods are ranked, "em.squad"; of one that is neither of this
+    project nor of a judge, that it was taken for one where more is better: "wer, where higher is
+    taken as better"."""
+    is_of_judge = group.score in group.best.row.run.manifest.judges
+    if is_of_judge or is_of_project(group.score):
+        return group.score
+    return f"{group.score}, where higher is taken as better"
 
 
 def _zero_in_words(run: Ranked) -> str:

@@ -52,10 +52,10 @@ def caveats(rows: Sequence[TableRow], group: Group) -> list[str]:
     names_by_caveat: dict[str, Sequence[str]] = {}
     for runs in group.not_ranked:
         names_by_caveat[runs.reason] = runs.names
-    names_by_caveat["Scored otherwise"] = _scores_in_place_of(group.score, rows)
     asked_alike = [row for row in rows if not row.asked_otherwise]
-    scored_0 = [row for row in asked_alike if not row.run.config.skips_failed]
-    skipped = [row for row in asked_alike if row.run.config.skips_failed]
+    scored_0 = [row for row in asked_alike if not _leaves_failed_out(row)]
+    skipped = [row for row in asked_alike if _leaves_failed_out(row)]
+    names_by_caveat["Failed on all questions"] = _names_of_failed(asked_alike, group)
     names_by_caveat["Failed questions, which count 0"] = _failed_in_words(scored_0, group)
     names_by_caveat["Failed questions, left out"] = _failed_in_words(skipped, group)
     names_by_caveat["Left out when the questions were loaded"] = _left_out_by_loader(
@@ -70,8 +70,15 @@ def caveats(rows: Sequence[TableRow], group: Group) -> list[str]:
     return sentences
 
 
+def _leaves_failed_out(row: TableRow) -> bool:
+    """Whether failed questions of a run do not count 0 in these sentences: it was asked to leave
+    them out, or is an upper bound, which a failed answer bounds in nothing."""
+    return row.run.config.skips_failed or row.is_upper_bound
+
+
 def _failed_in_words(rows: Sequence[TableRow], group: Group) -> list[str]:
-    """How many questions of each run failed, "2 of 20 of bm25"; runs without a failure are not named.
+    """How many questions of each run failed, "2 of 20 of bm25"; runs without a failure, or with
+    nothing else, are not named.
 
     Args:
         rows: The rows of the runs.
@@ -79,10 +86,21 @@ def _failed_in_words(rows: Sequence[TableRow], group: Group) -> list[str]:
     """
     in_words = []
     for row in rows:
-        if row.n_failed:
+        if 0 < row.n_failed < row.n_questions:
             name = _name(row, with_model=group.several_models)
             in_words.append(f"{row.n_failed} of {row.n_questions} of {name}")
     return in_words
+
+
+def _names_of_failed(rows: Sequence[TableRow], group: Group) -> list[str]:
+    """The names of the runs of which every question failed.
+
+    Args:
+        rows: The rows of the runs.
+        group: The ranked runs.
+    """
+    failed = [row for row in rows if row.n_failed == row.n_questions]
+    return [_name(row, with_model=group.several_models) for row in failed]
 
 
 def _unfinished_names(group: Group) -> list[str]:
@@ -98,7 +116,7 @@ def _name(row: TableRow, *, with_model: bool) -> str:
     return row.label
 
 
-def _scores_in_place_of(score: str, rows: Sequence[TableRow]) -> list[str]:
+def scores_in_place_of(score: str, rows: Sequence[TableRow]) -> list[str]:
     """The score by which each run would be ranked, "pecan by judge.llama", where no run has the score
     by which all should be; [] where one has it.
 

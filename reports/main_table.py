@@ -264,6 +264,7 @@ def _add_comparison_notes(rows: Sequence[TableRow], checks: Checks) -> None:
         if comparison.not_ranked is not None:
             not_ranked = comparison.not_ranked.sentence
             row.asked_otherwise = True
+            row.reasons_not_to_rank = comparison.not_ranked.reasons
             row.only_other_questions = comparison.not_ranked.only_other_questions
             row.has_copied_answers = comparison.not_ranked.has_copied_answers
         misfits = misfit_notes(row.run, checks)

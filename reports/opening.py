@@ -31,8 +31,8 @@ class OpeningRow:
 
     Args:
         method: Its name, with the model where runs have several.
-        role: "floor", "upper bound", "does not fit", "copied answers", "other questions", "not
-            finished", or "".
+        role: "floor", "upper bound", "does not fit", "copied answers", "another seed", "other
+            questions", "not finished", or "".
         quality: Its headline score in points of 100.
         interval: "[70.1, 93.2]"; "" where there is none.
         scored_questions: "over 28 of 30 questions"; "" where the score is a mean over all.
@@ -292,6 +292,8 @@ def _role(row: TableRow) -> str:
         return "does not fit"
     if row.has_copied_answers:
         return "copied answers"
+    if row.differs_in_seed_alone:
+        return "another seed"
     if row.asked_otherwise:
         return "other questions"
     if row.is_floor:

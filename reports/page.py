@@ -91,6 +91,7 @@ class PageOptions:
         workbook: Where the .xlsx file of the tables lies, from the page's folder; None for none.
         live: For a page that `harness watch` serves, the seconds between two versions of it; what
             runs answer meanwhile stands on top.
+        damaged: The names of damaged runs that were left out.
     """
 
     title: str = "Runs"
@@ -100,6 +101,7 @@ class PageOptions:
     written: PageOrigin | None = None
     live: float | None = None
     workbook: str | None = None
+    damaged: Sequence[str] = ()
 
     @property
     def is_live(self) -> bool:
@@ -138,6 +140,7 @@ def page(
             description=options.description,
             openings=_openings(parts, is_live=is_live),
             workbook=options.workbook,
+            damaged=options.damaged,
             live=options.live,
             answers=_count_answers(runs),
             sections=[part.section for part in parts],

@@ -1,10 +1,12 @@
 """Which cheaper methods may be proposed in place of the best one.
 
     proposals = Proposals(group, tests)
-    proposals.proposed      bm25: within reach of the best, and sure to keep half of its score
-    proposals.risky         lead: within reach, but it may lose more than half
+    proposals.nearly_as_good     sbert: scores 95 % of the best or more
+    proposals.proposed           bm25: cheaper than that, and sure to keep half of the best score
+    proposals.risky              lead: cheaper still, but it may lose more than half
 
-Neither has a score of 0, and the data separate both from every floor.
+The best one is not shown to be better than any of them. None has a score of 0 or gave one text to
+all questions, and each is shown to be better than every floor.
 """
 
 from collections.abc import Sequence
@@ -14,10 +16,13 @@ from functools import cached_property
 from reports.ranked import Ranked
 from reports.ranking import Group, PairTests
 
+_NEARLY_AS_GOOD = 0.95
+"""Of the best score: a method with so much is nearly as good."""
+
 
 @dataclass(frozen=True)
 class Proposals:
-    """The cheaper methods that the data cannot separate from the best one.
+    """The cheaper methods that the best one is not shown to be better than.
 
     Args:
         group: The ranked runs.
@@ -44,12 +49,33 @@ class Proposals:
             return None
         return risky
 
+    @cached_property
+    def nearly_as_good(self) -> Ranked | None:
+        """The cheapest of the methods that may be proposed and score nearly as much as the best one;
+        None where there is none."""
+        least_score = _NEARLY_AS_GOOD * self.group.best.score
+        near = [rival for rival in self._keeping_half if rival.score >= least_score]
+        return _first(self._better_than_floors(near))
+
     @property
-    def first_named_rival(self) -> Ranked:
-        """Of many methods that the data cannot separate from the best one, the one to name: the
-        proposed one, else the risky one, else the one with the highest score."""
+    def safe(self) -> list[Ranked]:
+        """The method that is nearly as good and the cheapest one, or the one that is both; [] for
+        none."""
+        safe = []
+        if self.nearly_as_good is not None:
+            safe.append(self.nearly_as_good)
+        if self.proposed is not None and self.proposed is not self.nearly_as_good:
+            safe.append(self.proposed)
+        return safe
+
+    @property
+    def named_rivals(self) -> list[Ranked]:
+        """Of many methods that the best one is not shown to be better than, those to name: what is
+        proposed, else the risky one, else the one with the highest score."""
+        if self.safe:
+            return self.safe
         rival_with_highest_score = self.tests.rivals[0]
-        return self.proposed or self.risky or rival_with_highest_score
+        return [self.risky or rival_with_highest_score]
 
     @cached_property
     def without_right_answer(self) -> list[Ranked]:
@@ -65,11 +91,12 @@ class Proposals:
 
     @cached_property
     def _cheaper_rivals(self) -> list[Ranked]:
-        """The methods that the data cannot separate from the best one and that are cheaper than it,
-        cheapest first."""
+        """The methods that the best one is not shown to be better than and that are cheaper than it,
+        cheapest first; without those that gave one text to all questions."""
         best = self.group.best
         cheaper = [rival for rival in self.tests.rivals if self.group.is_cheaper(rival, best)]
-        return self.group.cheapest_first(cheaper)
+        reading = [rival for rival in cheaper if rival.run_name not in self.tests.one_texts]
+        return self.group.cheapest_first(reading)
 
     @cached_property
     def _keeping_half(self) -> list[Ranked]:
@@ -90,7 +117,7 @@ class Proposals:
         return best_minus_rival.leaves_half_of(self.group.best.score)
 
     def _better_than_floors(self, rivals: Sequence[Ranked]) -> list[Ranked]:
-        """Those that score more than every floor, as far as the data separate them from it."""
+        """Those that are shown to be better than every floor."""
         return [rival for rival in rivals if not self.tests.floors_not_beaten(rival)]
 
 

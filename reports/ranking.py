@@ -16,6 +16,8 @@ from reports import facts, run_records
 from reports.best import bias_of_highest_score, compare_runs_with_best
 from reports.checks import Checks
 from reports.compared_costs import ComparableCosts, CostShare, comparable_costs
+from reports.number_formats import points_of_100
+from reports.one_text import OneText, one_text
 from reports.ranked import Ranked, ranked_run
 from reports.ranked_questions import RankedQuestions, choose_questions, scored_ids
 from reports.run_pairs import RunPair, comparison_problems
@@ -25,6 +27,10 @@ OTHER_MODEL = "another model"
 """Why a run is not tested against the best one, in words."""
 MIN_TESTED_CLUSTERS = 6
 """Documents: with fewer a sign-flip test cannot reach its level."""
+INTERVAL = "95 % interval: "
+"""What stands before an interval of a difference."""
+INTERVAL_OF_ALL_PAIRS = "95 % interval for all pairs at once: "
+"""What stands before an interval that holds for several pairs at once."""
 
 
 @dataclass(frozen=True)
@@ -49,29 +55,29 @@ class Difference:
     high: float | None
     for_all_pairs: bool
 
-    def __str__(self) -> str:
-        """The difference in a sentence: "pecan minus bm25: 5.0 points, 95 % interval -5.7 to 15.7";
-        where there is none, "5.0 points, no interval can be given"."""
-        return f"{self.base} minus {self.other}: {self.amount}"
-
     @property
     def amount(self) -> str:
-        """The difference in words, "5.0 points, 95 % interval -5.7 to 15.7" or "5.0 points, no
-        interval can be given"."""
-        points = f"{100 * self.difference:z.1f} points"
+        """What the run scores less than the base, in words: "5.0 points less; 95 % interval: between
+        15.7 less and 5.7 more", or "5.0 points less, no interval can be given"."""
         if self.interval is None:
-            return f"{points}, no interval can be given"
-        return f"{points}, {self.interval}"
+            return f"{self.points_less}, no interval can be given"
+        return f"{self.points_less}; {self.interval}"
+
+    @property
+    def points_less(self) -> str:
+        """What the run scores less than the base: "5.0 points less"."""
+        return f"{100 * self.difference:z.1f} points less"
 
     @property
     def interval(self) -> str | None:
-        """The interval in words, "95 % interval -5.7 to 15.7"; None where there is none."""
+        """The interval in words, "95 % interval: between 15.7 less and 5.7 more"; None where there is
+        none."""
         if self.low is None or self.high is None:
             return None
-        name = "95 % interval"
+        label = INTERVAL
         if self.for_all_pairs:
-            name = "95 % interval for all pairs at once"
-        return f"{name} {100 * self.low:z.1f} to {100 * self.high:z.1f}"
+            label = INTERVAL_OF_ALL_PAIRS
+        return f"{label}{ends_in_words(self.low, self.high)}"
 
     @property
     def is_above(self) -> bool:
@@ -89,6 +95,23 @@ class Difference:
             return False
         least_score_of_run = score - self.high
         return least_score_of_run >= score / 2
+
+
+def ends_in_words(low: float, high: float) -> str:
+    """How much less a run scores than another one, from the ends of an interval: "between 15.7 less
+    and 5.7 more", "between 1.2 and 9.0 less".
+
+    Args:
+        low: The smallest loss, in [-1, 1]; below 0 it is a gain.
+        high: The largest loss.
+    """
+    least = f"{abs(100 * low):.1f}"
+    most = f"{abs(100 * high):.1f}"
+    if low >= 0:
+        return f"between {least} and {most} less"
+    if high < 0:
+        return f"between {most} and {least} more"
+    return f"between {most} less and {least} more"
 
 
 @dataclass(frozen=True)
@@ -253,7 +276,7 @@ class _Ranking:
         for row in self._rows:
             reason = self._why_not_ranked(row)
             if reason is not None:
-                self._note_not_ranked(row.label, reason)
+                self._note_not_ranked(self._name_of_not_ranked(row), reason)
             elif row.score(self._score).mean is None:
                 continue
             elif row.is_floor or row.is_upper_bound:
@@ -291,8 +314,9 @@ class _Ranking:
     def _why_not_ranked(self, row: TableRow) -> str | None:
         """Why a row is not ranked, as the start of a sentence; None where it may be.
 
-        A floor or an upper bound that was asked other questions is compared on those in common. A
-        row without the score is no reason where no row has it, or where all its questions failed.
+        A floor or an upper bound that was asked other questions is compared on those in common, and a
+        run with another seed is listed (PairTests). A row without the score is no reason where no row
+        has it, or where all its questions failed.
         """
         if self._has_scores_outside(row):
             return "Not ranked, as scores lie outside 0 to 1"
@@ -301,15 +325,36 @@ class _Ranking:
         if row.has_copied_answers:
             return "Not ranked, as answers are copies of another run's"
         if row.asked_otherwise and row.is_unfinished:
-            return "Not finished, so not ranked"
+            if self._some_method_is_finished:
+                return "Not finished, so not ranked"
+            return "Not ranked, as scored on other questions so far"
         only_marks_range = row.is_floor or row.is_upper_bound
-        if row.asked_otherwise and not (only_marks_range and row.only_other_questions):
-            return "Asked otherwise, so not ranked"
+        is_comparable = only_marks_range and row.only_other_questions
+        if row.asked_otherwise and not is_comparable and not row.differs_in_seed_alone:
+            return _why_asked_otherwise(row)
         lacks_score = row.score(self._score).mean is None
         some_answered = row.n_failed < row.n_questions
         if lacks_score and self._some_have_score and some_answered:
             return "Without this score, so not ranked"
         return None
+
+    def _name_of_not_ranked(self, row: TableRow) -> str:
+        """The name of a run that is not ranked, with its score where it has one: "b (50.0 points)";
+        with the failed questions that it leaves out, "b (50.0 points, 33 of 100 failed)"."""
+        mean = row.score(self._score).mean
+        is_scored_well = not row.has_misfits and not row.has_copied_answers
+        if mean is None or not is_scored_well or not row.asked_otherwise or row.is_unfinished:
+            return row.label
+        in_brackets = f"{points_of_100(mean)} points"
+        if row.n_failed:
+            in_brackets = f"{in_brackets}, {row.n_failed} of {row.n_questions} failed"
+        return f"{row.label} ({in_brackets})"
+
+    @cached_property
+    def _some_method_is_finished(self) -> bool:
+        """Whether the run of any method is finished."""
+        methods = [row for row in self._rows if not row.is_floor and not row.is_upper_bound]
+        return any(not row.is_unfinished for row in methods)
 
     def _has_scores_outside(self, row: TableRow) -> bool:
         """Whether a run has a score below 0 or above 1, which no mean in points can hold."""
@@ -341,11 +386,26 @@ class _Ranking:
         n_asked = row.n_questions
         if methods:
             questions &= chosen.ids
-            n_asked = chosen.n_asked
+            n_asked = max(chosen.n_asked, row.n_questions)
         if not questions:
             return None
         name = _name(row, methods, several_models=len(_models(methods)) > 1)
         return ranked_run(name, row, self._score, questions, n_asked)
+
+
+def _why_asked_otherwise(row: TableRow) -> str:
+    """Why a run that differs from most in more than the method is not ranked, as the start of a
+    sentence.
+
+    -> "Not ranked, because of other rows of the data set"
+    """
+    reason = row.reasons_not_to_rank[0].partition(" (")[0]
+    if reason == "another failed":  # the setting of that name
+        treatment = "count 0, and are not left out"
+        if row.run.config.skips_failed:
+            treatment = "are left out, and do not count 0"
+        return f"Not ranked, as failed questions {treatment}"
+    return f"Not ranked, because of {reason}"
 
 
 def _models(rows: Sequence[TableRow]) -> set[str]:
@@ -462,6 +522,16 @@ class PairTests:
         """The methods with a lower score than the best one that the data separate from it."""
         tested = self._tested(self.group.others)
         return [method for method in tested if self._is_separated(method)]
+
+    @cached_property
+    def one_texts(self) -> dict[str, OneText]:
+        """Name of each method that gave almost the same text to all questions -> to how many."""
+        found = {}
+        for method in self.group.methods:
+            same = one_text(method.row.run)
+            if same is not None:
+                found[method.run_name] = same
+        return found
 
     def _is_separated(self, run: Ranked) -> bool:
         """Whether the data separate a tested run from the best one."""

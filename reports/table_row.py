@@ -234,6 +234,8 @@ class TableRow:
     """The same without the index, as the papers print it."""
     asked_otherwise: bool = False
     """Whether it has other questions than most runs, or another task; it is not ranked then."""
+    reasons_not_to_rank: Sequence[str] = ()
+    """In what it differs from most runs, a phrase each: "another seed (0 and 1)"."""
     only_other_questions: bool = False
     """Whether it has other questions of the same rows, and is asked like most runs otherwise."""
     has_copied_answers: bool = False
@@ -257,6 +259,12 @@ class TableRow:
         if facts.is_application(self.run):
             return self.label
         return f"{self.label} with {self.model}"
+
+    @property
+    def differs_in_seed_alone(self) -> bool:
+        """Whether nothing but another seed speaks against ranking it with most runs."""
+        reasons = self.reasons_not_to_rank
+        return len(reasons) == 1 and reasons[0].startswith("another seed (")
 
     @property
     def is_floor(self) -> bool:

@@ -60,13 +60,13 @@ def write_figure(
     hold: Hold = "all"
     if name in _FIGURES_OF_NUMBERS:
         hold = "numbers"
-    runs, n_damaged = read_stored_runs(folders or [RESULTS], hold=hold)
+    runs, damaged = read_stored_runs(folders or [RESULTS], hold=hold)
     runs = with_newest_code(runs, output.all_code)
     make_figure = importlib.import_module(f"{package}.{name}").figure
     if "warn" in inspect.signature(make_figure).parameters:
         options["warn"] = say
     print_or_write(make_figure(runs, **options).written(form), output.out)
-    if n_damaged:
+    if damaged:
         return 3
     return 0
 

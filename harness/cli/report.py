@@ -153,7 +153,7 @@ def report(
     hold: Hold = "numbers"
     if table.average_seeds or (common and page.html is not None):
         hold = "all"  # a vote and the page need answers
-    runs, n_damaged = read_stored_runs(folders, hold=hold)
+    runs, damaged = read_stored_runs(folders, hold=hold)
     runs = with_newest_code(without_copies(runs), table.all_code)
     if table.average_seeds:
         runs = average_seeds(runs)
@@ -168,7 +168,8 @@ def report(
     if page.html is not None:
         names = dict.fromkeys(Path(folder).resolve().name for folder in folders)
         title = page.title or " · ".join(names)
-        print_or_write(_page_html(runs, title, checks, table, page), page.html)
+        html = _page_html(runs, title, checks, table, page, damaged=damaged)
+        print_or_write(html, page.html)
     if page.xlsx is not None:
         print_or_write(_workbook_content(runs, table, checks), page.xlsx)
     writes_page_or_workbook = page.html is not None or page.xlsx is not None
@@ -177,7 +178,7 @@ def report(
             _table_text(runs, form, columns, checks, table=table, page=page, wide=wide),
             table.out,
         )
-    if n_damaged:
+    if damaged:
         return 3
     return 0
 
@@ -291,7 +292,13 @@ def _check_wide_options(table: TableOutput, page: Page, wide: Wide) -> None:
 
 
 def _page_html(
-    runs: list[StoredRun], title: str, checks: Checks, table: TableOutput, options: Page
+    runs: list[StoredRun],
+    title: str,
+    checks: Checks,
+    table: TableOutput,
+    options: Page,
+    *,
+    damaged: Sequence[str],
 ) -> str:
     """Make the HTML page of the runs; its header shows the command that writes it.
 
@@ -301,6 +308,7 @@ def _page_html(
         checks: Finds what is odd in the runs, once for all that is written.
         table: The options of its tables.
         options: The options of the page.
+        damaged: The names of damaged runs, which were left out.
     """
     command = [
         with_secrets_masked(word) for word in command_without_home(["harness", *sys.argv[1:]])
@@ -323,6 +331,7 @@ def _page_html(
         limits=limits,
         written=origin,
         workbook=_workbook_link(options),
+        damaged=damaged,
     )
     return page(runs, page_options, checks)
 

@@ -169,11 +169,11 @@ def _write_pages_of_stored_runs(options: RunOptions, out: str, pages: Pages) -> 
             "chosen with"
         )
     stored: list[StoredRun] = []
-    n_damaged = 0
+    damaged: list[str] = []
     if local_folder(out).is_dir():
-        stored, n_damaged = read_stored_runs([out])
+        stored, damaged = read_stored_runs([out])
     _write_pages(stored, item=None, pages=pages)
-    if n_damaged:
+    if damaged:
         return 3
     return 0
 

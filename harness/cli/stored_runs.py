@@ -1,6 +1,7 @@
 """The stored runs that a report or a study is made of."""
 
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,10 +19,15 @@ FIGURES = ("curves", "front", "nodes", "queries", "sweep", "tokens")
 
 
 class ReadRuns(NamedTuple):
-    """Runs that were read, and how many damaged ones were left out."""
+    """Runs that were read, and the names of damaged ones that were left out.
+
+    Attributes:
+        runs: The runs.
+        damaged: The folder of each damaged one below the given folder, "musique/bm25--tiny--0123abcd".
+    """
 
     runs: list[StoredRun]
-    n_damaged: int
+    damaged: list[str]
 
 
 def read_stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> ReadRuns:
@@ -35,28 +41,28 @@ def read_stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> ReadRuns:
             "nothing".
 
     Returns:
-        The runs, and how many damaged ones were left out.
+        The runs, and the names of damaged ones that were left out.
 
     Raises:
         UserError: A folder that is not there, or without such runs.
     """
     run_by_folder: dict[str, StoredRun] = {}
-    n_damaged = 0
+    damaged: list[str] = []
     for folder in folders:
         if not Path(folder).is_dir():
             raise UserError(_no_folder_sentence(folder))
         answered_runs, errors = _read_answered_runs(folder, hold)
         if not answered_runs and errors:
-            raise errors[0]
+            raise next(iter(errors.values()))
         if not answered_runs:
             raise UserError(f"no run below '{folder}' has an answered question yet")
         for run in answered_runs:
             run_by_folder[str(run.path)] = run
-        n_damaged += len(errors)
-    return ReadRuns(with_distinct_names([*run_by_folder.values()]), n_damaged)
+        damaged += errors
+    return ReadRuns(with_distinct_names([*run_by_folder.values()]), damaged)
 
 
-def _read_answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[UserError]]:
+def _read_answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], dict[str, UserError]]:
     """Read the runs below a folder that have records, with a warning for each run that is left out.
 
     Args:
@@ -64,15 +70,15 @@ def _read_answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[
         hold: What of the records stays in memory.
 
     Returns:
-        (runs, the error of each damaged one)
+        (runs, name of each damaged one -> its error)
     """
     answered_runs: list[StoredRun] = []
-    errors: list[UserError] = []
+    errors: dict[str, UserError] = {}
     for path in run_folders([folder]):
         try:
             run = _read_run(path, hold)
         except UserError as error:
-            errors.append(error)
+            errors[_name_below(path, folder)] = error
             sys.stderr.write(f"warning: left out: {error}\n")
             continue
         if run.records:
@@ -80,6 +86,15 @@ def _read_answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[
         else:
             sys.stderr.write(f"warning: left out: {path} has no answered question yet\n")
     return answered_runs, errors
+
+
+def _name_below(path: Path, folder: str) -> str:
+    """The name of a run's folder from the folder that was given, "musique/bm25--tiny--0123abcd"; its
+    own name where it is the given one."""
+    relative_path = Path(os.path.relpath(path, folder))
+    if relative_path == Path():
+        return path.resolve().name
+    return relative_path.as_posix()
 
 
 def _read_run(path: Path, hold: Hold) -> StoredRun:

@@ -144,7 +144,7 @@ def lookup(name: str) -> Scorer:
         return REGISTERED_SCORERS[name]
     # A name begins with that of its file, so that the others need not be imported. Of "longbench"
     # and "longbench_pro" the longer one is meant.
-    files = [file for file in _FILES if name == file or name.startswith((f"{file}.", f"{file}_"))]
+    files = _files_of(name)
     if files:
         importlib.import_module(f"harness.scorers.{max(files, key=len)}")
     scorer = (
@@ -159,6 +159,17 @@ def lookup(name: str) -> Scorer:
         return Scorer(function=name, origin=name, summary=f"the user's own {name}")
     where = "harness list scorers; a function of your own: module:function"
     raise UnknownName("scorer", name, names(), see=where)
+
+
+def is_of_project(name: str) -> bool:
+    """Whether a score is one of this project's, in this version or another one; all of these are
+    better the higher they are."""
+    return bool(_files_of(name)) or name in project_scorers()
+
+
+def _files_of(name: str) -> list[str]:
+    """The files of this project by whose names a scorer's name begins."""
+    return [file for file in _FILES if name == file or name.startswith((f"{file}.", f"{file}_"))]
 
 
 def version(name: str) -> str:
