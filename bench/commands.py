@@ -26,8 +26,10 @@ class Said:
     @property
     def not_checked(self) -> str:
         """The last line of compare and report, which says what was not checked; "" for none."""
-        _, found, line = self.text.rpartition("\n\nnot checked: ")
-        return found + line
+        _, start, rest = self.text.rpartition("\n\nnot checked: ")
+        if not start:
+            return ""
+        return start + rest
 
     @property
     def marks(self) -> set[str]:

@@ -131,6 +131,12 @@ def _of_a_file(folder: Folder) -> None:
     folder.config(dataset__data="~/rows.jsonl")
 
 
+def _of_many_rows(folder: Folder) -> None:
+    """Gold answers are changed, and the rows are said to be more than are made quickly."""
+    folder.each(_lenient)
+    folder.config(dataset__options__questions=10_000_000)
+
+
 def _of_the_hub(folder: Folder) -> None:
     """Gold answers are changed, and rows are said to be MuSiQue's."""
     folder.each(_lenient)
@@ -253,6 +259,7 @@ EIGHTH_EDITS: tuple[Edit, ...] = (
     _in_both("gold and the rows' hash, in both runs", _other_fingerprint),
     _in_both("gold, and rows of a file, in both runs", _of_a_file),
     _in_both("gold, and rows of the hub, in both runs", _of_the_hub, _ROWS, "gold answers"),
+    _in_both("gold, and ten million rows, in both runs", _of_many_rows, _ROWS, "gold answers"),
     Edit("the best of two seeds", _best_seed, "one seed", line=_ANSWERS),
     Edit("asked until it is right", _asked_again, "asked once", line=_ANSWERS),
     Edit("narrow intervals of an older rule", _narrow_intervals, "intervals of an older rule",

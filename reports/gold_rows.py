@@ -14,12 +14,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from unittest.mock import patch
 
 from harness.config.yaml_tree import dataset_of_run
 from harness.datasets import load
-from harness.datasets.base import Dataset, makes_rows_quickly
+from harness.datasets.base import Dataset, row_making
 from harness.datasets.load_once import load_once
 from harness.datasets.question_kinds import random_sample
 from harness.errors import UserError
@@ -269,10 +269,10 @@ def _load_dataset_or_problem(run: StoredRun) -> Dataset | str:
 def load_golds(run: StoredRun) -> dict[str, Gold] | None:
     """Question id -> gold answers, by the run's data set.
 
-    None where this is a file of the user's own, is not at hand, or is not the one the run was made
-    with.
+    None where this is a file of the user's own, is not at hand, would take long to make, or is not
+    the one the run was made with.
     """
-    if run.config.dataset.data:
+    if run.config.dataset.data or _row_making(run) == "slow":
         return None
     dataset = _load_dataset_or_problem(run)
     if isinstance(dataset, str):
@@ -306,12 +306,18 @@ class RowsCompared:
 def are_rows_made_quickly(run: StoredRun) -> bool:
     """Whether the rows of a run's data set are made by the program itself, in a few seconds, so
     that tables read them without being asked to."""
+    return _row_making(run) == "quick"
+
+
+def _row_making(run: StoredRun) -> Literal["quick", "slow"] | None:
+    """How long the program takes to make the rows of a run's data set itself; None where it does
+    not make them, or the run is imported."""
     if run.manifest.imported is not None:
-        return False
+        return None
     try:
-        return makes_rows_quickly(dataset_of_run(run.config, str(run.path)))
+        return row_making(dataset_of_run(run.config, str(run.path)))
     except UserError:
-        return False
+        return None
 
 
 def made_rows_fingerprint(run: StoredRun) -> str | None:
@@ -428,7 +434,7 @@ def _dataset_to_compare(run: StoredRun, data: str | None) -> Dataset | None:
         if made.fingerprint != facts.rows_fingerprint(run):
             return None  # another version of the program made others
         return made
-    if run.config.dataset.data:
+    if run.config.dataset.data or _row_making(run) == "slow":
         return None
     dataset = _load_dataset_or_problem(run)
     if isinstance(dataset, str):

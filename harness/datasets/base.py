@@ -4,7 +4,7 @@ nothing else."""
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar, cast
+from typing import Literal, Protocol, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -118,14 +118,15 @@ def import_loader(format_name: str) -> Loader | None:
     return cast(Loader, importlib.import_module(module_name))
 
 
-def makes_rows_quickly(config: DatasetConfig) -> bool:
-    """Whether a data set's rows are made by its format, from its options alone and in a few
-    seconds.
+def row_making(config: DatasetConfig) -> Literal["quick", "slow"] | None:
+    """Whether a data set's rows are made by its format from its options alone, in a few seconds
+    ("quick") or longer ("slow", also for a copy with other names); None for rows that are read.
 
-    A format says so by a function `makes_rows_quickly(config)` of its loader; others never do. A
-    copy with other names (dataset.swap) takes longer.
+    A format says so by a function `makes_rows_quickly(config)` of its loader.
     """
-    if config.swap is not None:
-        return False
-    declared = getattr(import_loader(config.format), "makes_rows_quickly", None)
-    return declared is not None and bool(declared(config))
+    makes_rows_quickly = getattr(import_loader(config.format), "makes_rows_quickly", None)
+    if makes_rows_quickly is None:
+        return None
+    if config.swap is None and makes_rows_quickly(config):
+        return "quick"
+    return "slow"
