@@ -6,6 +6,8 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 
+import yaml
+
 from bench.commands import call
 from bench.fabrications import Edit, Folder, Record
 
@@ -123,6 +125,19 @@ def _half_of_layers(folder: Folder) -> None:
             phase[key] = {name: 0.6 * value for name, value in phase[key].items()}
 
     folder.usage(fewer)
+
+
+def _small_window(folder: Folder) -> None:
+    """The model is said to have a window that no prompt fits."""
+    folder.config(model__window=512)
+    folder.manifest(models__reader__window=512)
+
+
+def _lenient_first(folder: Folder) -> None:
+    """The first score is a lenient one."""
+    held = yaml.safe_load((folder.path / "run.yaml").read_text())
+    scorers = held["config"]["dataset"]["scorers"]
+    folder.config(dataset__scorers=["flashrag.acc", *scorers])
 
 
 def _of_a_file(folder: Folder) -> None:
@@ -256,6 +271,8 @@ EIGHTH_EDITS: tuple[Edit, ...] = (
     _in_both("evidence is what is shown, in both runs", _each(_evidence_is_shown)),
     _in_both("called musique, in both runs", _called_musique),
     _in_both("half of the layers, in both runs", _half_of_layers, "model sizes", "sizes of models"),
+    _in_both("a window that no prompt fits, in both runs", _small_window),
+    _in_both("a lenient score first, in both runs", _lenient_first, "the choice of", "headline"),
     _in_both("gold and the rows' hash, in both runs", _other_fingerprint),
     _in_both("gold, and rows of a file, in both runs", _of_a_file),
     _in_both("gold, and rows of the hub, in both runs", _of_the_hub, _ROWS, "gold answers"),

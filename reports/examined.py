@@ -355,6 +355,7 @@ def _expectations(run: StoredRun) -> "Expectations":
         shows_evidence_only=run.config.method.view == "evidence",
         max_in_flight=_max_questions_in_flight(run),
         has_loaded_reader=_reader_backend(run) == "hf",
+        window=_reader_window(run),
         roles=_model_roles(run),
         may_stop=_stop_rule_of_method(run),
         least_share_shown=_share_rule_of_method(run),
@@ -427,6 +428,8 @@ class Expectations:
         shows_evidence_only: Whether the supporting passages alone are shown.
         max_in_flight: Most questions in flight; 0 if unknown or sent as a batch.
         has_loaded_reader: Whether the reader was loaded here, and is no server.
+        window: Most tokens of a prompt and its reply, of a loaded reader; None where that is not
+            recorded.
         roles: The roles of the run's models; None where a search has others.
         may_stop: (stop reason, steps) -> whether a search of these steps may stop for that reason;
             None where the method does not say.
@@ -447,6 +450,7 @@ class Expectations:
     shows_evidence_only: bool
     max_in_flight: int
     has_loaded_reader: bool
+    window: int | None
     roles: frozenset[str] | None
     may_stop: _StopCheck | None
     least_share_shown: Callable[[str], float] | None
@@ -475,6 +479,14 @@ def _is_application(run: StoredRun, declaration: MethodDeclaration | None) -> bo
     method_may_ask_one = declaration is None or declaration.asks_application
     is_identified = "application" in identity
     return method_may_ask_one and is_identified and _reader_backend(run) == "application"
+
+
+def _reader_window(run: StoredRun) -> int | None:
+    """The window of a loaded reader by its identity; None for another back end."""
+    window = run.manifest.identity("reader").get("window")
+    if _reader_backend(run) != "hf" or not isinstance(window, int):
+        return None
+    return window
 
 
 def _reader_backend(run: StoredRun) -> str:
@@ -820,6 +832,11 @@ def _token_problems(
         return
     if shown_characters and not expected.declaration.reads_documents:
         yield "passages shown, where the method reads no document"
+    shows_passages = expected.declaration.max_passage_tokens is not None
+    if expected.window is not None and shows_passages:
+        answer = [phases[-1]]
+        if _sum_costs(answer, "tokens_in", "tokens_cached") > expected.window:
+            yield "more tokens than the window of its reader"
     if _sum_costs(phases, "encoder_requests"):
         return  # some of the tokens were read by an encoder, not in the prompt
     instructions = expected.prompt_characters + 2 * expected.instruction_characters

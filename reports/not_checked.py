@@ -2,8 +2,8 @@
 
     not_checked_sentence(runs, Checks())
         -> "not checked: questions and gold answers against the data set (--data ROWS), 4 of 6
-            scores (harness verify), that the model gave these answers with these settings, model
-            sizes, seconds"
+            scores (harness verify), that the model gave these answers with these settings and
+            seed, model sizes, seconds"
 
 It holds for runs as such and is no mark of any of them: what could not be checked of one run that
 can be of others stands in that run's notes.
@@ -17,6 +17,7 @@ from reports import facts
 from reports.checks import Checks
 from reports.declared import asks_models_for_indexes
 from reports.gold_rows import are_rows_made_quickly
+from reports.run_presets import preset_of_dataset
 
 _EVIDENCE_RECALL = "evidence_recall"  # which a table shows beside the headline
 
@@ -47,6 +48,7 @@ def not_checked_phrases(
     return [
         *_rows_part(own_runs, checks),
         *_scores_part(own_runs, checks, score),
+        *_choice_of_score_part(own_runs, score),
         *_answers_part(own_runs),
         *_summary_part(own_runs),
         *_index_part(own_runs),
@@ -90,13 +92,33 @@ def _scores_part(runs: Sequence[StoredRun], checks: Checks, score: str | None) -
     return [f"{len(not_computed)} of {len(all_names)} scores (harness verify)"]
 
 
+def _choice_of_score_part(runs: Sequence[StoredRun], score: str | None) -> list[str]:
+    """A phrase where runs are judged by another score than their data set's first: "the choice of
+    flashrag.acc"; nothing where the user named the score.
+
+    Args:
+        runs: The runs.
+        score: The score that the user named; None for none.
+    """
+    if score is not None:
+        return []
+    chosen: dict[str, None] = {}
+    for run in runs:
+        preset = preset_of_dataset(run.config.dataset.name)
+        if preset is not None and preset.scorers[0] != facts.first_score(run):
+            chosen[facts.first_score(run)] = None
+    if not chosen:
+        return []
+    return [f"the choice of {' and '.join(chosen)}"]
+
+
 def _answers_part(runs: Sequence[StoredRun]) -> list[str]:
     """A phrase on who gave the answers, and as which model its costs are counted."""
     if not runs:
         return []
     if all(map(facts.is_application, runs)):
         return ["that the application gave these answers"]
-    phrases = ["that the model gave these answers with these settings"]
+    phrases = ["that the model gave these answers with these settings and seed"]
     if any(run.manifest.shapes for run in runs):
         phrases.append("model sizes")
     return phrases

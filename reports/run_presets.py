@@ -61,14 +61,14 @@ def _made_up_rows_of_other_name(run: StoredRun) -> Iterator[str]:
     """Yield a sentence where the program makes the rows itself, and they are called by the name of
     a data set of another format."""
     dataset = run.config.dataset
-    preset = _dataset_preset(dataset.name)
+    preset = preset_of_dataset(dataset.name)
     if preset is None or run.manifest.imported is not None:
         return
     if preset.format != dataset.format and are_rows_made_quickly(run):
         yield f"its rows are made up by {dataset.format}, and it is called {dataset.name}"
 
 
-def _dataset_preset(name: str) -> DatasetConfig | None:
+def preset_of_dataset(name: str) -> DatasetConfig | None:
     """The preset of a data set; None where there is none of this name."""
     try:
         preset: DatasetConfig = resolve_dataset(Choices(dataset=name)).value
@@ -102,7 +102,7 @@ def unchecked_by_preset(run: StoredRun) -> Iterator[str]:
     if method is not None:
         yield from _values_unlike_preset(run, method)
     dataset = run.config.dataset
-    preset = _dataset_preset(dataset.name)
+    preset = preset_of_dataset(dataset.name)
     if preset is None:
         return
     for name in preset.scorers:

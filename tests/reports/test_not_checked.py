@@ -75,7 +75,7 @@ def test_the_line_stands_once_at_the_end_of_texts_and_on_pages(honest, command, 
     root = str(honest["bm25"].parent)
     line = (
         "not checked: 4 of 6 scores (harness verify), that the model gave these answers with these "
-        "settings, model sizes, seconds\n"
+        "settings and seed, model sizes, seconds\n"
     )
     for words in (["report"], ["compare"], ["report", "--wide"], ["report", "--by", "hops"]):
         code, out, _ = command(words[0], root, *words[1:])
