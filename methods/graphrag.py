@@ -539,8 +539,10 @@ class _Search:
         return points, step
 
     def answer_locally(self, question: Question, vectors: np.ndarray) -> Answer:
-        """Answer from the reports, relations and chunks around the entities most similar to the
-        question, in this order, as many of the chunks as fit.
+        """Answer from what lies around the entities most similar to the question.
+
+        The prompt shows first the context, a text of reports, entities and relations, and then as
+        many of the chunks around these entities as fit.
 
         Args:
             question: The question.
@@ -555,24 +557,30 @@ class _Search:
         found = self._what_fits_around(nearest_entities)
         context = self._context(found.reports, found.entities, found.relations)
         request = reading.Reading(tools.task, config=self.config)
-        chunk_spans = self._spans_of(found.chunks)
-        chunk_texts = list(map(str.strip, texts_at(self.document.text, chunk_spans)))
-        text, shown_count = reading.ask_fitting(question, [context, *chunk_texts], tools, request)
-        n_shown_chunks = max(0, shown_count - 1)  # the first text that is shown is the context
+        offered_texts = [context, *self._stripped_texts_of(found.chunks)]
+        text, n_shown_texts = reading.ask_fitting(question, offered_texts, tools, request)
+        context_is_shown = n_shown_texts > 0
+        n_shown_chunks = max(0, n_shown_texts - 1)  # without the context
         shown_chunks = found.chunks[:n_shown_chunks]
-        spans = shown_spans(self.document, self._spans_of(shown_chunks))
+        shown_chunk_spans = shown_spans(self.document, self._spans_of(shown_chunks))
         flops_so_far = tools.meter.flops()
-        for chunk, span in zip(shown_chunks, spans, strict=True):
+        for chunk, span in zip(shown_chunks, shown_chunk_spans, strict=True):
             steps.append(Step("read", chunk, flops=flops_so_far, shown=span))
         shown: tuple[Shown, ...] = ()
-        if shown_count:
+        if context_is_shown:
             item_numbers = [*found.entities, *found.relations]
-            shown = (self._shown(context, found.reports, item_numbers), *spans)
+            shown_context = self._shown(context, found.reports, item_numbers)
+            shown = (shown_context, *shown_chunk_spans)
         reason = (
             f"{len(found.entities)} entities, {len(found.relations)} relations, "
             f"{len(found.reports)} reports, {len(shown_chunks)} of {len(found.chunks)} chunks"
         )
         return Answer(text, shown, reason, tuple(steps))
+
+    def _stripped_texts_of(self, chunks: Sequence[int]) -> list[str]:
+        """The texts of some chunks, given by number, without white space at their ends."""
+        texts = texts_at(self.document.text, self._spans_of(chunks))
+        return [text.strip() for text in texts]
 
     def _what_fits_around(self, nearest_entities: Sequence[int]) -> _LocalContext:
         """What a prompt shows around some entities: chunks, reports, and a list of entities and

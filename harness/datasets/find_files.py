@@ -143,7 +143,8 @@ def find_source(config: DatasetConfig, known_options: Sequence[str] = FILE_OPTIO
 def _package_source(data: str) -> Source:
     """The source for one file of an installed package, named as "package:NAME/FILE".
 
-    Raises CannotRun if there is no such package or file.
+    Raises CannotRun if there is no such package or file, UserError if the name leads out of the
+    package's folder.
     """
     package, _, path_in_package = data.removeprefix(PACKAGE).partition("/")
     folder = package_folder(package)

@@ -184,9 +184,10 @@ def _check_same_questions(run: StoredRun, other: StoredRun) -> None:
 
 
 def _answers_by_question(run: StoredRun) -> dict[str, OtherAnswer]:
-    """Question id -> the answer of a run; of a reply with an answer prefix only the text after it.
+    """Question id -> the answer of a run, as scorers get it (`scored_text`).
 
-    The text is None for a question that failed.
+    That is the text after an answer prefix, or the answer of a reply that follows a JSON schema. It
+    is None for a question that failed.
     """
     answers = {}
     for record in run.records:

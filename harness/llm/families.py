@@ -88,11 +88,15 @@ _NO_ROLLBACK = dict.fromkeys(_RECURRENT.split(), _KEEPS_STATE) | dict.fromkeys(
 
 def cache_problem(settings: Mapping[str, object]) -> str | None:
     """Why no session can run on a model, as the rest of a sentence that begins with its name; None
-    when one can: its cache must go back to an earlier token, which needs a key for every token, and
-    no token may attend to later ones.
+    when one can.
+
+    A session takes tokens back, so the model's cache must hold a key for every token; and no token
+    may attend to later ones, which a session has not read yet. Of several reasons the last one
+    here is given.
 
     Args:
-        settings: The model's config.json.
+        settings: The model's config.json. That of a multimodal model that cannot be loaded as a
+            text model keeps the layers of its text part under `text_config` only.
     """
     is_multimodal = isinstance(settings.get("text_config"), dict)
     if is_multimodal and "num_hidden_layers" not in settings:

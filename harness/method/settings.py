@@ -33,12 +33,24 @@ def setting(default: Any, *, help: str, **limits: Any) -> Any:  # noqa: A002
 
 
 def index_setting(default: Any, *, help: str, **limits: Any) -> Any:  # noqa: A002
-    """Declare a setting that changes the index: another value builds a new one. Args: `setting`."""
+    """Declare a setting that changes the index: another value builds a new one.
+
+    Args:
+        default: The value where nobody sets it: the paper's or its authors' code's.
+        help: What it is, its unit and its source, in one or two sentences.
+        **limits: Limits as `pydantic.Field` has them (gt, ge, lt, le).
+    """
     return _declared_field(default, "index", help, limits)
 
 
 def recording_setting(default: Any, *, help: str, **limits: Any) -> Any:  # noqa: A002
-    """Declare a setting that changes what is recorded, but no answer. Args: `setting`."""
+    """Declare a setting that changes what is recorded, but no answer.
+
+    Args:
+        default: The value where nobody sets it: the paper's or its authors' code's.
+        help: What it is, its unit and its source, in one or two sentences.
+        **limits: Limits as `pydantic.Field` has them (gt, ge, lt, le).
+    """
     return _declared_field(default, "recording", help, limits)
 
 

@@ -139,10 +139,11 @@ def options(prediction: str, references: Sequence[str]) -> float:
 def option(prediction: str, references: Sequence[str]) -> float:
     """1.0 where the first letter of A to D in the reply is that of the first reference, else 0.0.
 
-    For TOEFL and QuALITY, whose questions have one right letter.
+    For TOEFL and QuALITY, whose questions have one right letter; `options` reads one reference
+    only. A reply that is a part of "ABCD" ("B", "BC") stays as it is: as in their program, it is
+    read as all its letters.
     """
     neighbouring_letters = _RUN_OF_LETTERS.search(prediction)
-    # As in their program, a reply of neighbouring letters alone ("BC") is read as several.
     if neighbouring_letters is not None and prediction not in _LETTERS:
         prediction = neighbouring_letters.group()[0]
     return options(prediction, references)

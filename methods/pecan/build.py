@@ -41,6 +41,10 @@ class NodesToRead:
     nodes: list[int]
     token_counts: list[int]
 
+    def nodes_at(self, indices: Sequence[int]) -> list[int]:
+        """The nodes at some indices of `nodes`."""
+        return [self.nodes[index] for index in indices]
+
 
 @dataclass(frozen=True)
 class BuilderCall:
@@ -157,17 +161,21 @@ class _GraphBuilder:
             lower_level: The nodes that are read.
             max_tokens_per_call: Most tokens of nodes in one call.
         """
-        places_of_calls = pack_nodes(
+        packed_indices = pack_nodes(
             self._prompt_tokens_of_nodes(lower_level), max_tokens_per_call, self._config.batch_nodes
         )
-        groups = [[lower_level.nodes[place] for place in places] for places in places_of_calls]
+        groups = [lower_level.nodes_at(indices) for indices in packed_indices]
+
+        def ask_builder(texts: list[str]) -> StoredCall:
+            return _ask_builder(texts, lower_level.level_written, self._model, self._config)
+
+        texts_of_groups = [self._graph.texts_of(group) for group in groups]
         stored_calls = summary.write_each_group_and_store(
-            lower_level.level_written,
-            list(map(self._graph.texts_of, groups)),
-            lambda texts: _ask_builder(texts, lower_level.level_written, self._model, self._config),
-            self._tools,
+            lower_level.level_written, texts_of_groups, ask_builder, self._tools
         )
-        calls = list(map(_call_from_store, groups, stored_calls))
+        calls = []
+        for group, stored_call in zip(groups, stored_calls, strict=True):
+            calls.append(_call_from_store(group, stored_call))
         log_level(self._graph, lower_level, calls, self._config)
         return calls
 

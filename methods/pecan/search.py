@@ -429,8 +429,8 @@ class Search:
 
     def _tokens_in_prompt(self, node: int) -> int:
         """How many tokens it takes to append a node to the prompt."""
-        before, line = node_line(self.graph.text[node], self._has_bullet(node))
-        return self.model.count(before) + self.model.count(line)
+        line_break_and_bullet, text = node_line(self.graph.text[node], self._has_bullet(node))
+        return self.model.count(line_break_and_bullet) + self.model.count(text)
 
     def _has_bullet(self, node: int) -> bool:
         """Whether a node is shown with a bullet: all but chunks, and these where `chunk_mark` says

@@ -221,7 +221,11 @@ class Course:
 
     def labelling(self, task: TrainingTask) -> LabelModels:
         """What a task makes labels with: the teacher, and the base with the adapters that its
-        labels need. The models are loaded when they are used."""
+        labels need.
+
+        The models are loaded when they are used. Only the base's tokenizer and chat template are
+        loaded here, which place the labels in its prompts.
+        """
         assert self.labels is not None  # called with labels only
         teacher = self.labels.teacher
         max_tokens = self.settings.tasks[task.name].length
