@@ -43,7 +43,7 @@ FOLDER_SCORE = "right"
 """First score of a folder of one's own, whose place a judge takes."""
 ALPHA = 0.05
 """The level of the tests between methods."""
-FLOORS = frozenset({"closed-book", "random"})
+FLOORS = frozenset({"closed-book", "naive-generation", "random"})
 """Presets of methods that are floors."""
 
 

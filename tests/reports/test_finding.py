@@ -1393,7 +1393,7 @@ def test_a_damaged_run_that_is_left_out_is_named(command, tmp_path):
 def test_floors_by_name_are_the_presets_whose_class_is_a_floor():
     floors = set()
     for name in presets.names("methods"):
-        implementation = Tree(presets.read("methods", name)).values["implementation"]
+        implementation = str(Tree(presets.read("methods", name)).values["implementation"])
         if method_class(implementation).traits.floor:
             floors.add(name)
     assert floors == FLOORS
