@@ -43,7 +43,7 @@ _MAX_OTHER_MODELS = 2  # whose runs are tested in a sentence of their own
 _MAX_COSTS_OF_UNTESTED = 2  # runs: of more, only the scores are said
 
 
-def finding_text(rows: Sequence[TableRow]) -> str:
+def finding_text(rows: Sequence[TableRow], checks: Checks | None = None) -> str:
     """The sentences on one data set, joined by spaces: that nothing is finished, who is best, what
     it is shown to be better than, costs, upper bounds, what a judge judged, and caveats.
 
@@ -51,11 +51,12 @@ def finding_text(rows: Sequence[TableRow]) -> str:
 
     Args:
         rows: The rows of one data set, best first (main_table.best_first).
+        checks: What was found in the records of the runs; None: they are read when asked.
     """
     seeds = seeds_of_methods(rows)
     rows = rows_over_seeds(rows, seeds)
     group = rank_runs(rows)
-    tests = PairTests(group, Checks())  # Checks() reads the records of the runs when asked
+    tests = PairTests(group, checks or Checks())
     sentences = no_method_is_finished(rows)
     if not group.methods:
         sentences.append(_no_method_is_ranked(group, rows))

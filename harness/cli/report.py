@@ -60,6 +60,7 @@ from reports.comparability import on_common_questions
 from reports.compare import paired_rows
 from reports.details import PageLimits
 from reports.facts import check_reference
+from reports.finding import finding_text
 from reports.gold_rows import check_one_dataset
 from reports.main_table import REFERENCE, as_frame, best_first, table_rows
 from reports.methods_by_dataset import wide_table
@@ -365,7 +366,8 @@ def _table_text(
 
     That is: published numbers (--paper), methods by data sets (--wide), or a table for each data
     set. csv and json hold a single table, with every column. A sentence below text and markdown
-    says what was not checked; published numbers have their own words for it.
+    says what was not checked; published numbers have their own words for it. Below the text of one
+    data set stand the sentences with which a page opens.
 
     Args:
         runs: Stored runs.
@@ -382,13 +384,30 @@ def _table_text(
     if wide.wide:
         text = _wide_text(runs, form, checks, table=table, page=page, wide=wide)
         return text + line_below(not_checked_sentence(runs, checks, wide.score), form, width)
-    frame = as_frame(best_rows(runs, table, checks))
+    rows = best_rows(runs, table, checks)
+    frame = as_frame(rows)
     if form not in ("csv", "json"):
         text = render_sections(sections(frame, columns), form, width)
+        if form == "text":
+            text += line_below(_finding(rows, checks), form, width)
         return text + line_below(not_checked_sentence(runs, checks), form, width)
     if columns:
         frame = pick_columns(frame, columns)
     return render(frame, form)
+
+
+def _finding(rows: Sequence[TableRow], checks: Checks) -> str | None:
+    """The sentences with which a page of these runs opens; None for a single run, and for runs of
+    several data sets.
+
+    Args:
+        rows: The rows of the table, best first.
+        checks: What was found in the runs.
+    """
+    datasets = {row.dataset for row in rows}
+    if len(rows) < 2 or len(datasets) > 1:
+        return None
+    return finding_text(rows, checks)
 
 
 def best_rows(runs: list[StoredRun], table: TableOutput, checks: Checks) -> list[TableRow]:

@@ -1462,3 +1462,17 @@ def test_closed_book_and_random_chunks_are_floors_of_a_run_of_the_command(here, 
     text = (tmp_path / "page.html").read_text()
     (opens,) = re.findall(r'<p class="finding">(.*?)</p>', text)
     assert opens.startswith("bm25 does not score above 0 (")
+
+
+def test_the_table_of_one_data_set_ends_with_the_sentences_of_the_page(command, tmp_path):
+    runs = [Run("pecan", HIGH), Run("bm25", HALF), Run("lead", LOW)]
+    (paragraph,) = opening(command, tmp_path, *runs)
+    results = str(tmp_path / "results")
+    _, text, _ = command("report", results)
+    assert paragraph in " ".join(text.split())
+    for table_format in ("markdown", "latex", "csv", "json"):
+        _, text, _ = command("report", results, "--format", table_format)
+        assert "scores highest" not in text
+    Run("bm25", HALF, changes={"dataset": "hotpotqa"}).write(tmp_path / "results")
+    _, text, _ = command("report", results)
+    assert "scores highest" not in text
