@@ -25,7 +25,7 @@ _CostOfRow = Callable[[TableRow], _CostByQuestion]
 _MAX_SHARE_OF_CHEAPER = 0.995
 """Of another cost: a smaller difference is not worth a sentence."""
 _MIN_CACHED_SHARE = 0.1
-"""Of all tokens of a method: fewer cached ones are not worth a remark."""
+"""Of the tokens of the method with most: fewer cached ones are not worth a remark."""
 _MIN_DOMINATING_SHARE = 0.5
 """Of a method's cost: a few questions with so much decide what the method costs."""
 _FEWEST_OF_DOMINATED = 5
@@ -393,24 +393,33 @@ def _ratio(own_costs: _CostByQuestion, other_costs: _CostByQuestion) -> float | 
 
 def _cached_tokens_in_words(methods: Mapping[str, TableRow]) -> list[str]:
     """How many tokens of an answered question each method had in a cache, "90,000 a question of
-    session", where they are more than a tenth of all its tokens.
+    session", where they are more than a tenth of those of the method with most.
 
     Args:
         methods: Name -> row.
     """
-    in_words = []
+    cached_by_method = {}
+    most_tokens = 0.0
     for name, row in methods.items():
-        columns = row.run.columns
-        is_answered = columns.answered
-        n_cached = 0.0
-        for phase in columns.phases:
-            cached_by_question = columns.cost(phase, "tokens_cached")
-            n_cached += float(cached_by_question[is_answered].sum())
-        n_not_cached = sum(_tokens_without_index(row).values())
-        if n_cached > _MIN_CACHED_SHARE * (n_cached + n_not_cached):
-            n_answered = int(is_answered.sum())
-            in_words.append(f"{n_cached / n_answered:,.0f} a question of {name}")
+        n_answered = int(row.run.columns.answered.sum())
+        cached_by_method[name] = _count_cached_tokens(row) / n_answered
+        not_cached = sum(_tokens_without_index(row).values()) / n_answered
+        most_tokens = max(most_tokens, cached_by_method[name] + not_cached)
+    in_words = []
+    for name, cached in cached_by_method.items():
+        if cached > _MIN_CACHED_SHARE * most_tokens:
+            in_words.append(f"{cached:,.0f} a question of {name}")
     return in_words
+
+
+def _count_cached_tokens(row: TableRow) -> float:
+    """How many tokens of a run's answered questions were in a cache."""
+    columns = row.run.columns
+    n_cached = 0.0
+    for phase in columns.phases:
+        cached_by_question = columns.cost(phase, "tokens_cached")
+        n_cached += float(cached_by_question[columns.answered].sum())
+    return n_cached
 
 
 def _why_money_is_not_compared(methods: Mapping[str, TableRow]) -> list[str]:

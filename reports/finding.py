@@ -3,8 +3,8 @@ who reads no table.
 
     "pecan scores highest of 3 methods, 95.0 of 100 points (longbench.qa_f1), on 20 questions about
     20 documents. These questions do not show that pecan is better than bm25 (5.0 points less; 95 %
-    interval for all pairs at once: between 15.7 less and 5.7 more), only that it is better than lead
-    (90.0 points less). bm25 takes 25 % of the FLOPs of pecan, indexes included."
+    joint interval: between 15.7 less and 5.7 more), only that it is better than lead (90.0 points
+    less). bm25 takes 25 % of the FLOPs of pecan, indexes included."
 
 They follow from the tables alone. Methods are ranked on the questions that all of them have a score
 for (ranked_questions.py). A floor (closed-book) and an upper bound (oracle-evidence) mark the range
@@ -154,10 +154,13 @@ def _bounds_below_best(group: Group, tests: PairTests) -> list[str]:
             no_higher.append(bound.method)
     sentences = []
     if below:
-        sentences.append(f"{best} scores more than {join_names(below)}, so it is no bound here.")
+        sentences.append(f"{best} is better than {join_names(below)}, so that is no bound here.")
     if no_higher:
-        less = f"not more than {best}, which may be chance"
-        sentences.append(f"{join_names(no_higher)} scores {less}.")
+        score = "scores"
+        if len(no_higher) > 1:
+            score = "score"
+        less = f"no more than {best}, which may be chance"
+        sentences.append(f"{join_names(no_higher)} {score} {less}.")
     return sentences
 
 

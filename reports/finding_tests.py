@@ -136,7 +136,7 @@ class TestedDifferences:
     def _floors_beaten(self) -> list[str]:
         """One sentence on the floors that the best method is shown to be better than; [] for none.
 
-        -> ["pecan is shown to be better than the floor closed-book (5.0 points)."]
+        -> ["pecan clearly beats the floor closed-book (5.0 points)."]
         """
         beaten = [floor for floor in self.group.floors if floor.run_name in self.tests.from_best]
         if not beaten:
@@ -145,7 +145,7 @@ class TestedDifferences:
         if len(beaten) == 1:
             noun = "floor"
         names = join_names([f"{floor.method} ({self._points_of_floor(floor)})" for floor in beaten])
-        return [f"{self.group.best.method} is shown to be better than the {noun} {names}."]
+        return [f"{self.group.best.method} clearly beats the {noun} {names}."]
 
     def _points_of_floor(self, floor: Ranked) -> str:
         """The score of a floor, with the questions that it is over where these are not those of the

@@ -29,7 +29,7 @@ MIN_TESTED_CLUSTERS = 6
 """Documents: with fewer a sign-flip test cannot reach its level."""
 INTERVAL = "95 % interval: "
 """What stands before an interval of a difference."""
-INTERVAL_OF_ALL_PAIRS = "95 % interval for all pairs at once: "
+INTERVAL_OF_ALL_PAIRS = "95 % joint interval: "
 """What stands before an interval that holds for several pairs at once."""
 
 

@@ -194,8 +194,7 @@ CASES = {
         [Run("pecan", HIGH), Run("closed-book", LOW, 0.1, changes=FLOOR)],
         (
             "pecan scores 95.0 of 100 points [LOW, HIGH] (longbench.qa_f1), on 20 questions "
-            "about 20 documents. pecan is shown to be better than the floor closed-book (5.0 "
-            "points)."
+            "about 20 documents. pecan clearly beats the floor closed-book (5.0 points)."
         ),
     ),
     "one run with an upper bound": (
@@ -285,8 +284,8 @@ CASES = {
         (
             "pecan scores highest of 11 methods, 50.0 of 100 points (longbench.qa_f1), on 30 "
             "questions about 30 documents. These questions show that pecan is better than every "
-            "other method. bm25-0 scores 23.3 points less (95 % interval for all pairs at once: "
-            "between LOW and HIGH less) and takes 50 % of the FLOPs of pecan, indexes included."
+            "other method. bm25-0 scores 23.3 points less (95 % joint interval: between LOW and "
+            "HIGH less) and takes 50 % of the FLOPs of pecan, indexes included."
         ),
     ),
     "none above 0 but a floor": (
@@ -312,8 +311,8 @@ CASES = {
             "(longbench.qa_f1), on 20 questions about 20 documents. These questions show that "
             "pecan is better than bm25 (90.0 points less; 95 % interval: between LOW and HIGH "
             "less). bm25 takes 25 % of the FLOPs of pecan, indexes included. The upper bound "
-            "oracle (50.0 points) was shown the passages that hold the answer. pecan scores "
-            "more than oracle, so it is no bound here."
+            "oracle (50.0 points) was shown the passages that hold the answer. pecan is better "
+            "than oracle, so that is no bound here."
         ),
     ),
     "two dearer ones": (
@@ -321,9 +320,9 @@ CASES = {
         (
             "pecan scores highest of 3 methods, 95.0 of 100 points (longbench.qa_f1), on 20 "
             "questions about 20 documents. These questions show that pecan is better than bm25 "
-            "(90.0 points less; 95 % interval for all pairs at once: between LOW and HIGH less) "
-            "and lead (90.0 points less; between LOW and HIGH less). pecan takes 50 % of the "
-            "FLOPs of bm25, the cheapest of the others, indexes included."
+            "(90.0 points less; 95 % joint interval: between LOW and HIGH less) and lead (90.0 "
+            "points less; between LOW and HIGH less). pecan takes 50 % of the FLOPs of bm25, "
+            "the cheapest of the others, indexes included."
         ),
     ),
     "five equal": (
@@ -331,8 +330,8 @@ CASES = {
         (
             "a, b, c and 2 more score 95.0 of 100 points each (longbench.qa_f1), on 20 "
             "questions about 20 documents. Equal scores do not show that they are equally good "
-            "(the others against a; 95 % interval for all pairs at once: between LOW less and "
-            "HIGH more). All methods cost about the same, by FLOPs, indexes included."
+            "(the others against a; 95 % joint interval: between LOW less and HIGH more). All "
+            "methods cost about the same, by FLOPs, indexes included."
         ),
     ),
     "only floors differ": (
@@ -344,10 +343,10 @@ CASES = {
         ],
         (
             "bm25 and pecan score 95.0 of 100 points each (longbench.qa_f1), on 20 questions "
-            "about 20 documents. bm25 is shown to be better than the floors closed-book (5.0 "
-            "points) and random (0.0 points). Equal scores do not show that they are equally "
-            "good (pecan against bm25; 95 % interval for all pairs at once: between LOW less "
-            "and HIGH more). bm25 takes 50 % of the FLOPs of pecan, indexes included."
+            "about 20 documents. bm25 clearly beats the floors closed-book (5.0 points) and "
+            "random (0.0 points). Equal scores do not show that they are equally good (pecan "
+            "against bm25; 95 % joint interval: between LOW less and HIGH more). bm25 takes 50 "
+            "% of the FLOPs of pecan, indexes included."
         ),
     ),
     "one clear winner": (
@@ -373,10 +372,10 @@ CASES = {
         (
             "bm25 and pecan score highest of 3 methods, 95.0 of 100 points each "
             "(longbench.qa_f1), on 20 questions about 20 documents. Equal scores do not show "
-            "that they are equally good (pecan against bm25; 95 % interval for all pairs at "
-            "once: between LOW less and HIGH more). These questions show that bm25 is better "
-            "than lead (90.0 points less; between LOW and HIGH less). bm25 takes 50 % of the "
-            "FLOPs of pecan, indexes included."
+            "that they are equally good (pecan against bm25; 95 % joint interval: between LOW "
+            "less and HIGH more). These questions show that bm25 is better than lead (90.0 "
+            "points less; between LOW and HIGH less). bm25 takes 50 % of the FLOPs of pecan, "
+            "indexes included."
         ),
     ),
     "a cheap one within reach": (
@@ -384,10 +383,10 @@ CASES = {
         (
             "pecan scores highest of 3 methods, 95.0 of 100 points (longbench.qa_f1), on 20 "
             "questions about 20 documents. These questions do not show that pecan is better "
-            "than bm25 (5.0 points less; 95 % interval for all pairs at once: between LOW less "
-            "and HIGH more), only that it is better than lead (90.0 points less). bm25 takes 25 "
-            "% of the FLOPs of pecan, indexes included. Expect about X points less of pecan on "
-            "new questions, as the best of 3 was picked on these."
+            "than bm25 (5.0 points less; 95 % joint interval: between LOW less and HIGH more), "
+            "only that it is better than lead (90.0 points less). bm25 takes 25 % of the FLOPs "
+            "of pecan, indexes included. Expect about X points less of pecan on new questions, "
+            "as the best of 3 was picked on these."
         ),
     ),
     "two with one difference": (
@@ -395,10 +394,10 @@ CASES = {
         (
             "pecan scores highest of 3 methods, 95.0 of 100 points (longbench.qa_f1), on 20 "
             "questions about 20 documents. These questions do not show that pecan is better "
-            "than bm25 or sbert (each 5.0 points less; 95 % interval for all pairs at once: "
-            "between LOW less and HIGH more). bm25 takes 25 % of the FLOPs of pecan, indexes "
-            "included. Expect about X points less of pecan on new questions, as the best of 3 "
-            "was picked on these."
+            "than bm25 or sbert (each 5.0 points less; 95 % joint interval: between LOW less "
+            "and HIGH more). bm25 takes 25 % of the FLOPs of pecan, indexes included. Expect "
+            "about X points less of pecan on new questions, as the best of 3 was picked on "
+            "these."
         ),
     ),
     "two within reach": (
@@ -406,10 +405,10 @@ CASES = {
         (
             "pecan scores highest of 3 methods, 95.0 of 100 points (longbench.qa_f1), on 20 "
             "questions about 20 documents. These questions do not show that pecan is better "
-            "than bm25 (5.0 points less; 95 % interval for all pairs at once: between LOW less "
-            "and HIGH more) or sbert (5.0 points less; between LOW less and HIGH more). bm25 "
-            "takes 25 % of the FLOPs of pecan, indexes included. Expect about X points less of "
-            "pecan on new questions, as the best of 3 was picked on these."
+            "than bm25 (5.0 points less; 95 % joint interval: between LOW less and HIGH more) "
+            "or sbert (5.0 points less; between LOW less and HIGH more). bm25 takes 25 % of the "
+            "FLOPs of pecan, indexes included. Expect about X points less of pecan on new "
+            "questions, as the best of 3 was picked on these."
         ),
     ),
     "one within reach, dearer": (
@@ -479,9 +478,8 @@ CASES = {
         (
             "pecan scores highest of the 2 methods that are no floor, 95.0 of 100 points "
             "(longbench.qa_f1), on 20 questions about 20 documents. These questions do not show "
-            "that pecan is better than closed-book (90.0 points, 5.0 points less; 95 % interval "
-            "for all pairs at once: between LOW less and HIGH more), a floor that methods must "
-            "beat."
+            "that pecan is better than closed-book (90.0 points, 5.0 points less; 95 % joint "
+            "interval: between LOW less and HIGH more), a floor that methods must beat."
         ),
     ),
     "with an upper bound": (
@@ -522,10 +520,10 @@ CASES = {
         (
             "pecan scores highest of 3 methods, 95.0 of 100 points (longbench.qa_f1), on 20 "
             "questions about 20 documents. These questions do not show that pecan is better "
-            "than bm25 (5.0 points less; 95 % interval for all pairs at once: between LOW less "
-            "and HIGH more), only that it is better than lead (90.0 points less). No cost was "
-            "measured for bm25. Expect about X points less of pecan on new questions, as the "
-            "best of 3 was picked on these."
+            "than bm25 (5.0 points less; 95 % joint interval: between LOW less and HIGH more), "
+            "only that it is better than lead (90.0 points less). No cost was measured for "
+            "bm25. Expect about X points less of pecan on new questions, as the best of 3 was "
+            "picked on these."
         ),
     ),
     "failed questions": (
@@ -579,11 +577,11 @@ CASES = {
         (
             "pecan scores highest of 3 methods, 50.0 of 100 points (longbench.qa_f1), on 20 "
             "questions about 20 documents. These questions do not show that pecan is better "
-            "than bm25 (10.0 points less; 95 % interval for all pairs at once: between LOW less "
-            "and HIGH more) or sbert (30.0 points less; between LOW less and HIGH more). sbert "
-            "takes 50 % of the FLOPs of pecan, indexes included, but may score less than half "
-            "as much. Expect about X points less of pecan on new questions, as the best of 3 "
-            "was picked on these."
+            "than bm25 (10.0 points less; 95 % joint interval: between LOW less and HIGH more) "
+            "or sbert (30.0 points less; between LOW less and HIGH more). sbert takes 50 % of "
+            "the FLOPs of pecan, indexes included, but may score less than half as much. Expect "
+            "about X points less of pecan on new questions, as the best of 3 was picked on "
+            "these."
         ),
     ),
     "a rival that may lose most": (
@@ -606,12 +604,12 @@ CASES = {
         (
             "pecan scores highest of the 2 methods that are no floor, 100.0 of 100 points "
             "(longbench.qa_f1), on the 19 of 20 questions for which all have a score, about 19 "
-            "documents. pecan is shown to be better than the floor closed-book (5.3 points). "
-            "These questions do not show that pecan is better than bm25 (5.3 points less; 95 % "
-            "interval for all pairs at once: between LOW less and HIGH more). bm25 takes 25 % "
-            "of the FLOPs of pecan, indexes included. Expect about X points less of pecan on "
-            "new questions, as the best of 2 was picked on these. Failed questions, left out: 1 "
-            "of 20 of pecan and 1 of 20 of bm25."
+            "documents. pecan clearly beats the floor closed-book (5.3 points). These questions "
+            "do not show that pecan is better than bm25 (5.3 points less; 95 % joint interval: "
+            "between LOW less and HIGH more). bm25 takes 25 % of the FLOPs of pecan, indexes "
+            "included. Expect about X points less of pecan on new questions, as the best of 2 "
+            "was picked on these. Failed questions, left out: 1 of 20 of pecan and 1 of 20 of "
+            "bm25."
         ),
     ),
     "most lack a question that the worst has": (
@@ -626,10 +624,10 @@ CASES = {
             "bm25, pecan and sbert score highest of 4 methods, 100.0 of 100 points each "
             "(longbench.qa_f1), on the 19 of 20 questions for which all have a score, about 19 "
             "documents. Equal scores do not show that they are equally good (the others against "
-            "bm25; 95 % interval for all pairs at once: between LOW less and HIGH more). These "
-            "questions show that bm25 is better than lead (94.7 points less; between LOW and "
-            "HIGH less). All methods cost about the same, by FLOPs, indexes included. Failed "
-            "questions, left out: 1 of 20 of bm25, 1 of 20 of pecan and 1 of 20 of sbert."
+            "bm25; 95 % joint interval: between LOW less and HIGH more). These questions show "
+            "that bm25 is better than lead (94.7 points less; between LOW and HIGH less). All "
+            "methods cost about the same, by FLOPs, indexes included. Failed questions, left "
+            "out: 1 of 20 of bm25, 1 of 20 of pecan and 1 of 20 of sbert."
         ),
     ),
     "each lacks another question": (
@@ -666,8 +664,8 @@ CASES = {
         ],
         (
             "pecan scores 95.0 of 100 points [LOW, HIGH] (longbench.qa_f1), on 20 questions "
-            "about 20 documents. pecan is shown to be better than the floors random (10.0 "
-            "points on 10 of 20 questions) and closed-book (0.0 points on 10 of 20 questions)."
+            "about 20 documents. pecan clearly beats the floors random (10.0 points on 10 of 20 "
+            "questions) and closed-book (0.0 points on 10 of 20 questions)."
         ),
     ),
     "more unfinished than finished": (
@@ -689,8 +687,8 @@ CASES = {
         (
             "No method is finished yet: what follows is about the questions answered so far. "
             "bm25 scores 100.0 of 100 points [LOW, HIGH] (longbench.qa_f1), on 9 questions "
-            "about 9 documents. bm25 is shown to be better than the floor closed-book (0.0 "
-            "points). Not ranked, as scored on other questions so far: pecan."
+            "about 9 documents. bm25 clearly beats the floor closed-book (0.0 points). Not "
+            "ranked, as scored on other questions so far: pecan."
         ),
     ),
     "an upper bound a little below the best": (
@@ -706,7 +704,7 @@ CASES = {
             "and HIGH more). bm25 takes 25 % of the FLOPs of pecan, indexes included. Expect "
             "about X points less of pecan on new questions, as the best of 2 was picked on "
             "these. The upper bound oracle (45.0 points) was shown the passages that hold the "
-            "answer. oracle scores not more than pecan, which may be chance."
+            "answer. oracle scores no more than pecan, which may be chance."
         ),
     ),
     "an upper bound with a score for three questions": (
@@ -805,12 +803,12 @@ CASES = {
         ],
         (
             "pecan scores highest of the 2 methods that are no floor, 60.0 of 100 points "
-            "(longbench.qa_f1), on 100 questions about 100 documents. pecan is shown to be "
-            "better than the floor closed-book (50.0 points). These questions do not show that "
-            "pecan is better than bm25 (12.0 points less; 95 % interval for all pairs at once: "
-            "between LOW less and HIGH more). bm25 takes 25 % of the FLOPs of pecan, indexes "
-            "included, but is not shown to be better than closed-book. Expect about X points "
-            "less of pecan on new questions, as the best of 2 was picked on these."
+            "(longbench.qa_f1), on 100 questions about 100 documents. pecan clearly beats the "
+            "floor closed-book (50.0 points). These questions do not show that pecan is better "
+            "than bm25 (12.0 points less; 95 % joint interval: between LOW less and HIGH more). "
+            "bm25 takes 25 % of the FLOPs of pecan, indexes included, but is not shown to be "
+            "better than closed-book. Expect about X points less of pecan on new questions, as "
+            "the best of 2 was picked on these."
         ),
     ),
     "a cheap one without a right answer": (
@@ -836,9 +834,9 @@ CASES = {
         (
             "best scores highest of 12 methods, 90.0 of 100 points (longbench.qa_f1), on 40 "
             "questions about 40 documents. These questions do not show that best is better than "
-            "m6 (17.5 points less; 95 % interval for all pairs at once: between LOW less and "
-            "HIGH more) or 6 others, only that it is better than 4 others. m6 takes 40 % of the "
-            "FLOPs of best, indexes included."
+            "m6 (17.5 points less; 95 % joint interval: between LOW and HIGH less) or 6 others, "
+            "only that it is better than 4 others. m6 takes 40 % of the FLOPs of best, indexes "
+            "included."
         ),
     ),
     "one within reach, and a cheaper one that may lose most": (
@@ -850,11 +848,11 @@ CASES = {
         (
             "pecan scores highest of 3 methods, 50.0 of 100 points (longbench.qa_f1), on 20 "
             "questions about 20 documents. These questions do not show that pecan is better "
-            "than sbert (5.0 points less; 95 % interval for all pairs at once: between LOW less "
-            "and HIGH more) or bm25 (15.0 points less; between LOW less and HIGH more). sbert "
-            "takes 97.5 % of the FLOPs of pecan, indexes included. bm25 takes 1 % of the FLOPs "
-            "of pecan, but may score less than half as much. Expect about X points less of "
-            "pecan on new questions, as the best of 3 was picked on these."
+            "than sbert (5.0 points less; 95 % joint interval: between LOW less and HIGH more) "
+            "or bm25 (15.0 points less; between LOW less and HIGH more). sbert takes 97.5 % of "
+            "the FLOPs of pecan, indexes included. bm25 takes 1 % of the FLOPs of pecan, but "
+            "may score less than half as much. Expect about X points less of pecan on new "
+            "questions, as the best of 3 was picked on these."
         ),
     ),
     "a worse one, and a cheaper one that is much worse": (
@@ -866,9 +864,9 @@ CASES = {
         (
             "pecan scores highest of 3 methods, 85.0 of 100 points (longbench.qa_f1), on 60 "
             "questions about 60 documents. These questions show that pecan is better than bm25 "
-            "(6.0 points less; 95 % interval for all pairs at once: between LOW and HIGH less) "
-            "and lead (80.0 points less; between LOW and HIGH less). bm25 takes 25 % of the "
-            "FLOPs of pecan, indexes included, and lead 22.5 %."
+            "(6.0 points less; 95 % joint interval: between LOW and HIGH less) and lead (80.0 "
+            "points less; between LOW and HIGH less). bm25 takes 25 % of the FLOPs of pecan, "
+            "indexes included, and lead 22.5 %."
         ),
     ),
     "three equal ones at three costs": (
@@ -876,10 +874,10 @@ CASES = {
         (
             "a, b and c score 50.0 of 100 points each (longbench.qa_f1), on 20 questions about "
             "20 documents. Equal scores do not show that they are equally good (the others "
-            "against a; 95 % interval for all pairs at once: between LOW less and HIGH more). a "
-            "takes 12.5 % of the FLOPs of c, indexes included, and b 25 %, but may score less "
-            "than half as much. Expect about X points less of a on new questions, as the best "
-            "of 3 was picked on these."
+            "against a; 95 % joint interval: between LOW less and HIGH more). a takes 12.5 % of "
+            "the FLOPs of c, indexes included, and b 25 %, but may score less than half as "
+            "much. Expect about X points less of a on new questions, as the best of 3 was "
+            "picked on these."
         ),
     ),
     "a dearer one that may lose most": (
@@ -967,6 +965,16 @@ CASES = {
             "takes 25 % of the FLOPs of pecan, without those of indexes, which are unknown. "
             "Expect about X points less of pecan on new questions, as the best of 2 was picked "
             "on these."
+        ),
+    ),
+    "a few cached tokens of a cheap one": (
+        [Run("pecan", HIGH, usage=tokens(5000)), Run("rule", ALIKE, usage=tokens(1, cached=7))],
+        (
+            "pecan scores highest of 2 methods, 95.0 of 100 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. These questions do not show that pecan is better "
+            "than rule (5.0 points less; 95 % interval: between LOW less and HIGH more). rule "
+            "takes 0.12 % of the tokens of pecan, indexes included. Expect about X points less "
+            "of pecan on new questions, as the best of 2 was picked on these."
         ),
     ),
     "cached tokens": (
@@ -1116,11 +1124,11 @@ CASES = {
         (
             "pecan with tiny scores highest of 4 runs, 95.0 of 100 points (longbench.qa_f1), on "
             "20 questions about 20 documents. These questions show that pecan with tiny is "
-            "better than bm25 with tiny (90.0 points less; 95 % interval for all pairs at once: "
-            "between LOW and HIGH less) and lead with tiny (90.0 points less; between LOW and "
-            "HIGH less). pecan with tiny takes 50 % of the FLOPs of bm25 with tiny, the "
-            "cheapest of those that were tested, indexes included. Not tested, as with another "
-            "model: bm25 with large (5.0 points, 100 % of the FLOPs of pecan with tiny)."
+            "better than bm25 with tiny (90.0 points less; 95 % joint interval: between LOW and "
+            "HIGH less) and lead with tiny (90.0 points less; between LOW and HIGH less). pecan "
+            "with tiny takes 50 % of the FLOPs of bm25 with tiny, the cheapest of those that "
+            "were tested, indexes included. Not tested, as with another model: bm25 with large "
+            "(5.0 points, 100 % of the FLOPs of pecan with tiny)."
         ),
     ),
     "all answers of one failed": (
@@ -1128,11 +1136,10 @@ CASES = {
         (
             "pecan scores highest of 3 methods, 95.0 of 100 points (longbench.qa_f1), on 20 "
             "questions about 20 documents. These questions do not show that pecan is better "
-            "than bm25 (5.0 points less; 95 % interval for all pairs at once: between LOW less "
-            "and HIGH more), only that it is better than broken (95.0 points less). bm25 takes "
-            "25 % of the FLOPs of pecan, indexes included. Expect about X points less of pecan "
-            "on new questions, as the best of 3 was picked on these. Failed on all questions: "
-            "broken."
+            "than bm25 (5.0 points less; 95 % joint interval: between LOW less and HIGH more), "
+            "only that it is better than broken (95.0 points less). bm25 takes 25 % of the "
+            "FLOPs of pecan, indexes included. Expect about X points less of pecan on new "
+            "questions, as the best of 3 was picked on these. Failed on all questions: broken."
         ),
     ),
     "a floor with a score for three questions": (
@@ -1159,10 +1166,10 @@ CASES = {
         (
             "long scores highest of 3 methods, 64.0 of 100 points (longbench.qa_f1), on 100 "
             "questions about 100 documents. These questions do not show that long is better "
-            "than rag (2.0 points less; 95 % interval for all pairs at once: between LOW less "
-            "and HIGH more) or bm25 (9.0 points less; between LOW less and HIGH more). rag "
-            "takes 5 % of the FLOPs of long, indexes included, and bm25 2.5 %. Expect about X "
-            "points less of long on new questions, as the best of 3 was picked on these."
+            "than rag (2.0 points less; 95 % joint interval: between LOW less and HIGH more) or "
+            "bm25 (9.0 points less; between LOW less and HIGH more). rag takes 5 % of the FLOPs "
+            "of long, indexes included, and bm25 2.5 %. Expect about X points less of long on "
+            "new questions, as the best of 3 was picked on these."
         ),
     ),
     "a dearer one within reach, and a cheaper one that is worse": (
@@ -1174,11 +1181,10 @@ CASES = {
         (
             "mid scores highest of 3 methods, 66.0 of 100 points (longbench.qa_f1), on 100 "
             "questions about 100 documents. These questions do not show that mid is better than "
-            "big (2.0 points less; 95 % interval for all pairs at once: between LOW less and "
-            "HIGH more), only that it is better than small (26.0 points less). mid takes 10 % "
-            "of the FLOPs of big, indexes included. small takes 10 % of the FLOPs of mid. "
-            "Expect about X points less of mid on new questions, as the best of 3 was picked on "
-            "these."
+            "big (2.0 points less; 95 % joint interval: between LOW less and HIGH more), only "
+            "that it is better than small (26.0 points less). mid takes 10 % of the FLOPs of "
+            "big, indexes included. small takes 10 % of the FLOPs of mid. Expect about X points "
+            "less of mid on new questions, as the best of 3 was picked on these."
         ),
     ),
     "two methods with three seeds": (
@@ -1312,9 +1318,9 @@ CASES = {
         (
             "pecan scores highest of 3 methods, 95.0 of 100 points (longbench.qa_f1), on 20 "
             "questions about 20 documents. These questions show that pecan is better than bm25 "
-            "(90.0 points less; 95 % interval for all pairs at once: between LOW and HIGH less) "
-            "and lead (90.0 points less; between LOW and HIGH less). pecan takes 50 % of the "
-            "FLOPs of bm25, one of the cheapest of the others, indexes included."
+            "(90.0 points less; 95 % joint interval: between LOW and HIGH less) and lead (90.0 "
+            "points less; between LOW and HIGH less). pecan takes 50 % of the FLOPs of bm25, "
+            "one of the cheapest of the others, indexes included."
         ),
     ),
     "a floor with another model": (
@@ -1363,7 +1369,9 @@ def test_the_verdict_and_the_paragraph_on_an_application_say_the_same(command, t
     (paragraph,) = re.findall(r'<p class="application">(.*?)</p>', page_text)
     assert "These questions do not show that wiki is better than bm25 (30.0 points less" in verdict
     assert "The data cannot separate the two." in paragraph
-    (ends_in_verdict,) = re.findall(r"at once: between ([\d.]+) less and ([\d.]+) more", verdict)
+    (ends_in_verdict,) = re.findall(
+        r"95 % joint interval: between ([\d.]+) less and ([\d.]+) more", verdict
+    )
     (ends_in_paragraph,) = re.findall(r"at once -([\d.]+) to ([\d.]+), p", paragraph)
     assert ends_in_verdict == ends_in_paragraph[::-1]
 
