@@ -1,8 +1,8 @@
 """What the page of an application opens with: each application beside the best of the other methods.
 
-    "wiki minus bm25, the best of the others: 11.1 points (95 % interval -24.5 to 44.7, p 0.500). The
-    data cannot separate the two. If the difference is as large as it seems, about 150 more
-    questions would mostly show it."
+    "wiki minus bm25, the best of the others: 11.1 points (95 % interval -24.5 to 44.7, p 0.500).
+    These questions do not show which is better. If the difference is as large as it seems, about
+    150 more questions would mostly show it."
 
 It is the pair that a buyer asks about. Floors and upper bounds are not among the others. The best of
 the others was chosen by the data, so intervals and p hold for all pairs at once, those with floors
@@ -67,10 +67,10 @@ class _ApplicationPairs:
     from_best: dict[str, FromBest]
 
     def sentences_on(self, application: Ranked) -> str:
-        """The sentences on one application: its difference to the best other method, whether the
-        data separate the two, and if not, how many more questions would.
+        """The sentences on one application: its difference to the best other method, whether these
+        questions show it, and if not, how many more questions would.
 
-            -> "wiki minus bm25: 11.1 points (95 % interval -24.5 to 44.7, p 0.500). The data ..."
+            -> "wiki minus bm25: 11.1 points (95 % interval -24.5 to 44.7, p 0.500). These ..."
         """
         other = self._best_other(application)
         test = self._test(application, other)
@@ -80,9 +80,9 @@ class _ApplicationPairs:
         difference = f"{100 * test.difference:.1f} points ({self._interval(test)})"
         finding = f"{difference_name}: {difference}."
         if test.p < facts.ALPHA:
-            return f"{finding} The data separate the two."
+            return f"{finding} These questions show the difference."
         needed_questions = self._needed_questions(application, other)
-        return f"{finding} The data cannot separate the two. {needed_questions}"
+        return f"{finding} These questions do not show which is better. {needed_questions}"
 
     def _rank_among_others(self, application: Ranked, other: Ranked) -> str:
         """What the best of the other methods is called: "the best of the others", or "one of 3 with
@@ -117,7 +117,7 @@ class _ApplicationPairs:
             return f"too few questions for an interval, {p}"
         interval_name = "95 % interval"
         if len(self.from_best) > 2:
-            interval_name = "95 % interval for all pairs at once"
+            interval_name = "95 % joint interval"
         return f"{interval_name} {100 * test.low:.1f} to {100 * test.high:.1f}, {p}"
 
     def _needed_questions(self, application: Ranked, other: Ranked) -> str:

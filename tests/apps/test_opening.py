@@ -122,9 +122,9 @@ def test_the_opening_has_each_application_beside_the_best_other_and_what_would_s
     # Four of five questions alike, one point apart: by hand, se = 0.2, z = 1.96 + 0.84,
     # 5 (2.80 x 0.2 / 0.2)^2 = 39.2, so 40 questions in all and 35 more.
     assert good == (
-        "good minus bad: 20.0 points (too few questions for an interval, p 1.000). The data cannot "
-        "separate the two. If the difference is as large as it seems, about 35 more questions "
-        "would mostly show it."
+        "good minus bad: 20.0 points (too few questions for an interval, p 1.000). These questions "
+        "do not show which is better. If the difference is as large as it seems, about 35 more "
+        "questions would mostly show it."
     )
     assert bad.startswith("bad minus good: -20.0 points (too few questions for an interval, p")
 
