@@ -11,7 +11,7 @@ import yaml
 from bench.commands import call
 from bench.fabrications import Edit, Folder, Record
 
-_ROWS = "questions and gold answers"
+_ROWS = "gold answers and evidence"
 _ANSWERS = "the model gave these answers"
 
 

@@ -1,8 +1,8 @@
 """The sentence at the end of tables and pages on what was not checked of their runs.
 
     not_checked_sentence(runs, Checks())
-        -> "not checked: questions and gold answers against the data set (--data ROWS), 4 of 6
-            scores (harness verify), that the model gave these answers with these settings and
+        -> "not checked: questions, gold answers and evidence against the data set (--data ROWS), 4
+            of 6 scores (harness verify), that the model gave these answers with these settings and
             seed, model sizes, seconds"
 
 It holds for runs as such and is no mark of any of them: what could not be checked of one run that
@@ -50,6 +50,7 @@ def not_checked_phrases(
         *_scores_part(own_runs, checks, score),
         *_choice_of_score_part(own_runs, score),
         *_answers_part(own_runs),
+        *_failures_part(own_runs),
         *_summary_part(own_runs),
         *_index_part(own_runs),
         *_seconds_part(own_runs),
@@ -58,11 +59,11 @@ def not_checked_phrases(
 
 
 def _rows_part(runs: Sequence[StoredRun], checks: Checks) -> list[str]:
-    """A phrase on questions and gold answers where the rows of a data set were not read."""
+    """A phrase on what the rows of a data set hold, where they were not read."""
     not_read = [run for run in runs if checks.row_inconsistencies(run) is None]
     if not not_read:
         return []
-    phrase = "questions and gold answers against the data set"
+    phrase = "questions, gold answers and evidence against the data set"
     if all(map(are_rows_made_quickly, not_read)):  # by another version: no file has them
         return [phrase]
     return [f"{phrase} (--data ROWS)"]
@@ -122,6 +123,13 @@ def _answers_part(runs: Sequence[StoredRun]) -> list[str]:
     if any(run.manifest.shapes for run in runs):
         phrases.append("model sizes")
     return phrases
+
+
+def _failures_part(runs: Sequence[StoredRun]) -> list[str]:
+    """A word on failed questions, which may have had an answer."""
+    if any(run.columns.failed.any() for run in runs):
+        return ["failures"]
+    return []
 
 
 def _summary_part(runs: Sequence[StoredRun]) -> list[str]:

@@ -50,7 +50,8 @@ def records():
 def test_two_system_prompts_side_by_side_have_names_of_their_own(ask, here):
     ask("bm25", "--sweep", "system_prompt=brief.txt,strict.txt").checked()
     table = here("report", "results", "--columns", "method,flashrag.em").checked().stdout
-    rows = dict(line.rsplit(maxsplit=1) for line in table.splitlines() if line.startswith("bm25"))
+    lines = table.partition("\n\n")[0].splitlines()
+    rows = dict(line.rsplit(maxsplit=1) for line in lines if line.startswith("bm25"))
     assert rows == {"bm25 [system prompt brief]": "100.0", "bm25 [system prompt strict]": "0.0"}
     compared = here("compare", *map(str, Path("results/wiki").iterdir())).checked().stdout
     (line,) = [line for line in compared.split("\n\n")[-2].splitlines() if "differs from" in line]
@@ -59,7 +60,7 @@ def test_two_system_prompts_side_by_side_have_names_of_their_own(ask, here):
     assert "'brief: You are a clerk.'" in line
     assert "prompts.answer" not in compared
     table, _, standing = table.rpartition("\n\n")
-    assert standing.startswith("not checked: questions and gold answers against the data set")
+    assert standing.startswith("not checked: questions, gold answers and evidence against")
     assert table.count("not checked") == table.count("as no first prompt is recorded")
 
 

@@ -101,7 +101,7 @@ def test_rows_that_the_program_does_not_make_are_read_from_a_file_that_is_named(
         "--data", str(rows), "--out", str(root), "--mlflow", "off",
     )  # fmt: skip
     assert said.code == 0, said.text
-    against_rows = "questions and gold answers against the data set (--data ROWS)"
+    against_rows = "questions, gold answers and evidence against the data set (--data ROWS)"
     for verb in ("compare", "report"):
         code, out, _ = command(verb, str(root))
         assert (code, against_rows in out) == (0, True)

@@ -65,6 +65,7 @@ from reports.gold_rows import RowsCompared, check_one_dataset, compare_with_rows
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table", "does not fit"]
 NEVER_CHECKED = (
     "that the model gave these answers (in these words, asked once with one seed, by these settings)",
+    "failures",
     "dates",
     "seconds",
     "prices and charges",
@@ -426,7 +427,7 @@ class _RunCheck:
         if compared is not None:
             self._report_row_sentences(compared.sentences)
         elif holds_golds:
-            self._add_unchecked_phrase("gold answers")
+            self._add_unchecked_phrase("questions, gold answers and evidence against the data set")
             self._add_note(
                 "gold answers are the bundle's own; to compare them with the data set's rows: "
                 "--data FILE"

@@ -125,7 +125,7 @@ def test_the_same_runs_are_the_same_bytes_and_verify(
     first = export(runs, again[0])
     assert export(runs[::-1], again[1]) == first
     assert [path.read_bytes() for path in again] == [bundle.read_bytes()] * 2
-    assert own(verify(bundle)) == ["gold answers"]
+    assert own(verify(bundle)) == ["questions, gold answers and evidence against the data set"]
     report = verify(bundle, data=str(rows))
     assert report.sha256 == first
     assert (report.differences, report.notes, own(report)) == ([], [], [])
@@ -283,7 +283,11 @@ def test_an_edit_is_found_and_named(bundle: Path, name: str) -> None:
     assert report.sha256 != exported, "a changed bundle has another hash than what it claims"
     assert set(found(report)) - {"file", "table"} == kinds
     assert any(sentence in str(one) for one in report.differences if one.kind != "file")
-    unchecked = [one for one in own(report) if one != "gold answers"]
+    unchecked = [
+        one
+        for one in own(report)
+        if one != "questions, gold answers and evidence against the data set"
+    ]
     assert unchecked == (["nobody.knows"] if name == "unknown" else [])
 
 
