@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from harness.scorers import is_of_project
 from harness.stats.bootstrap import FEWEST
 from reports import facts
 from reports.checks import Checks
@@ -154,7 +153,8 @@ def _bounds_below_best(group: Group, tests: PairTests) -> list[str]:
             no_higher.append(bound.method)
     sentences = []
     if below:
-        sentences.append(f"{best} is better than {join_names(below)}, so that is no bound here.")
+        is_better = f"{best} {group.is_better} than {join_names(below)}"
+        sentences.append(f"{is_better}, so that is no bound here.")
     if no_higher:
         score = "scores"
         if len(no_higher) > 1:
@@ -406,13 +406,13 @@ def _on_other_model(group: Group, tests: PairTests) -> str:
     )
     rivals = [each.row.label for each in (*group.leaders[1:], *tests.rivals)]
     separated = [each.row.label for each in tests.separated]
-    better = f"that {best.row.label} is better than"
+    better = f"that {best.row.label} {group.is_better} than"
     if not rivals:
         return f"{scored}; these questions show {better} {join_names(separated)}."
     not_shown = f"these questions do not show {better} {join_names(rivals, 'or')}"
     if not separated:
         return f"{scored}; {not_shown}."
-    return f"{scored}; {not_shown}, only that it is better than {join_names(separated)}."
+    return f"{scored}; {not_shown}, only that it {group.is_better} than {join_names(separated)}."
 
 
 def _floors_above_zero(group: Group) -> list[str]:
@@ -472,8 +472,7 @@ def _score_name(group: Group) -> str:
     """The name of the score by which methods are ranked, "em.squad"; of one that is neither of this
     project nor of a judge, that it was taken for one where more is better: "wer, where higher is
     taken as better"."""
-    is_of_judge = group.score in group.best.row.run.manifest.judges
-    if is_of_judge or is_of_project(group.score):
+    if group.higher_is_better:
         return group.score
     return f"{group.score}, where higher is taken as better"
 

@@ -74,7 +74,8 @@ class TestedDifferences:
         best = self.group.best.method
         if self.floors_not_beaten:
             floors = floors_in_words(self.floors_not_beaten, self.tests.from_best)
-            sentence = f"These questions do not show that {best} is better than {floors}."
+            is_better = f"{best} {self.group.is_better}"
+            sentence = f"These questions do not show that {is_better} than {floors}."
             return [sentence, *self._document_that_decides(self.floors_not_beaten)]
         return [
             *self._floors_beaten(),
@@ -93,16 +94,17 @@ class TestedDifferences:
         """
         best = self.group.best.method
         rivals = self._rivals_with_interval
-        is_better = f"is better than {self._separated_in_words(with_interval=not rivals)}"
+        is_better = self.group.is_better
+        than = f"than {self._separated_in_words(with_interval=not rivals)}"
         sentences = []
         if rivals:
-            sentence = f"These questions do not show that {best} is better than "
+            sentence = f"These questions do not show that {best} {is_better} than "
             sentence += self._rivals_in_words(rivals)
             if self.tests.separated:
-                sentence = f"{sentence}, only that it {is_better}"
+                sentence = f"{sentence}, only that it {is_better} {than}"
             sentences.append(f"{sentence}.")
         elif self.tests.separated:
-            sentences.append(f"These questions show that {best} {is_better}.")
+            sentences.append(f"These questions show that {best} {is_better} {than}.")
         return [*sentences, *self._not_comparable()]
 
     @cached_property

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from harness.scorers import is_of_project
 from reports import facts, run_records
 from reports.best import bias_of_highest_score, compare_runs_with_best
 from reports.checks import Checks
@@ -157,6 +158,21 @@ class Group:
     def best(self) -> Ranked:
         """The cheapest of the methods with the highest score."""
         return self.methods[0]
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether the score is known to be one where higher is better: one of this project, or of a
+        judge."""
+        is_of_judge = self.score in self.best.row.run.manifest.judges
+        return is_of_judge or is_of_project(self.score)
+
+    @property
+    def is_better(self) -> str:
+        """What is said of a method that scores more than another one beyond chance: "is better", or
+        "scores higher" where that may be worse."""
+        if self.higher_is_better:
+            return "is better"
+        return "scores higher"
 
     @property
     def leaders(self) -> list[Ranked]:

@@ -1285,7 +1285,7 @@ CASES = {
         (
             "bm25 scores highest of 2 methods, 35.0 of 100 points (wer, where higher is taken "
             "as better), on 20 questions about 20 documents. These questions do not show that "
-            "bm25 is better than pecan (20.0 points less; 95 % interval: between LOW less and "
+            "bm25 scores higher than pecan (20.0 points less; 95 % interval: between LOW less and "
             "HIGH more). bm25 costs about the same as pecan, by FLOPs, indexes included."
         ),
     ),
