@@ -6,7 +6,9 @@ method to choose, so a method has the mean of its runs.
     ranges_over_seeds(seeds)             ["Scores are means over seeds: pecan 75.0 to 85.0 (3 seeds)."]
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from harness.config.schema import canonical_json
@@ -32,13 +34,16 @@ class Seeds(NamedTuple):
 def seeds_of_methods(rows: Sequence[TableRow]) -> list[Seeds]:
     """The methods that were run with several seeds; [] where none was, or one run is there twice.
 
+    Runs that are not finished, or differ in more than the seed from most, do not count.
+
     Args:
         rows: The rows of one data set.
     """
     rows_by_settings: dict[str, list[TableRow]] = {}
     for row in rows:
-        settings = canonical_json({**row.run.config.to_json(), "seed": None})
-        rows_by_settings.setdefault(settings, []).append(row)
+        if _is_repeat(row):
+            rows_by_settings.setdefault(_settings_but_seed(row), []).append(row)
+    several_models = len({row.model for row in rows}) > 1
     found = []
     for repeats in rows_by_settings.values():
         seeds = {row.run.config.seed for row in repeats}
@@ -47,7 +52,11 @@ def seeds_of_methods(rows: Sequence[TableRow]) -> list[Seeds]:
         means = [row.score(row.headline).mean for row in repeats]
         scores = [mean for mean in means if mean is not None]
         if len(scores) > 1:
-            found.append(Seeds(repeats[0].base or repeats[0].label, scores))
+            first = replace(repeats[0], label=repeats[0].base or repeats[0].label)
+            name = first.label
+            if several_models:
+                name = first.label_with_model
+            found.append(Seeds(name, scores))
     return found
 
 
@@ -60,8 +69,28 @@ def rows_over_seeds(rows: Sequence[TableRow], seeds: Sequence[Seeds]) -> Sequenc
     """
     if not seeds:
         return rows
-    runs = average_over_seeds([row.run for row in rows])
-    return best_first(table_rows(runs, convention=rows[0].numbers.convention))
+    repeats = [row for row in rows if _is_repeat(row)]
+    others = [row.run for row in rows if not _is_repeat(row)]
+    counts = Counter(_settings_but_seed(row) for row in repeats)
+    runs = [*average_over_seeds([row.run for row in repeats]), *others]
+    averaged_rows = []
+    for row in table_rows(runs, convention=rows[0].numbers.convention):
+        is_mean = _is_repeat(row) and counts[_settings_but_seed(row)] > 1
+        if is_mean and row.base:
+            row = replace(row, label=row.base)  # without the seed of its first run
+        averaged_rows.append(row)
+    return best_first(averaged_rows)
+
+
+def _settings_but_seed(row: TableRow) -> str:
+    """A text that is equal for runs whose settings differ in nothing but the seed."""
+    return canonical_json({**row.run.config.to_json(), "seed": None})
+
+
+def _is_repeat(row: TableRow) -> bool:
+    """Whether a run may count as one of the seeds of its method."""
+    is_asked_alike = not row.asked_otherwise or row.differs_in_seed_alone
+    return is_asked_alike and not row.is_unfinished and not row.has_misfits
 
 
 def ranges_over_seeds(seeds: Sequence[Seeds]) -> list[str]:

@@ -1208,6 +1208,51 @@ CASES = {
             "pecan 55.0 to 65.0 (3 seeds) and bm25 50.0 to 60.0 (3 seeds)."
         ),
     ),
+    "a seed that is not finished": (
+        [
+            Run("pecan", ONES_THEN_ZEROS[12], 4.0),
+            Run(
+                "pecan",
+                ONES_THEN_ZEROS[13][:6],
+                4.0,
+                changes={"settings": {"seed": 1}, "hash8": "00000001"} | UNFINISHED,
+            ),
+            Run("bm25", ONES_THEN_ZEROS[9]),
+        ],
+        (
+            "pecan seed=0 scores highest of 2 methods, 60.0 of 100 points (longbench.qa_f1), on "
+            "20 questions about 20 documents. These questions do not show that pecan seed=0 is "
+            "better than bm25 (15.0 points less; 95 % interval: between LOW less and HIGH "
+            "more). bm25 takes 25 % of the FLOPs of pecan seed=0, indexes included, but may "
+            "score less than half as much. Expect about X points less of pecan seed=0 on new "
+            "questions, as the best of 2 was picked on these. Not finished, so not ranked: "
+            "pecan seed=1."
+        ),
+    ),
+    "two seeds that are finished and one that is not": (
+        [
+            *(
+                Run(
+                    "pecan",
+                    ONES_THEN_ZEROS[12 + 2 * seed],
+                    4.0,
+                    changes={"settings": {"seed": seed}, "hash8": f"0000000{seed}"},
+                )
+                for seed in range(2)
+            ),
+            Run(
+                "pecan",
+                ONES_THEN_ZEROS[13][:6],
+                4.0,
+                changes={"settings": {"seed": 2}, "hash8": "00000002"} | UNFINISHED,
+            ),
+        ],
+        (
+            "pecan scores 65.0 of 100 points [LOW, HIGH] (longbench.qa_f1), on 20 questions "
+            "about 20 documents. Scores are means over seeds: pecan 60.0 to 70.0 (2 seeds). Not "
+            "finished, so not ranked: pecan seed=2."
+        ),
+    ),
     "another seed": (
         [Run("pecan", HIGH, 4.0), Run("bm25", HALF, changes={"settings": {"seed": 1}})],
         (
