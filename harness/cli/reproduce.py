@@ -31,7 +31,7 @@ from harness.cli.command import output, setting
 from harness.cli.main import root
 from harness.cli.output import counted, say
 from harness.cli.run import SAVED, run_request
-from harness.cli.run_options import Printing, WorkerOptions
+from harness.cli.run_options import CheckOptions, Printing, SharedCheckOptions, WorkerOptions
 from harness.cli.stopping import until_interrupted
 from harness.cli.stored_runs import read_stored_runs
 from harness.cli.table_output import aligned_columns, print_or_write
@@ -98,6 +98,7 @@ def reproduce(
     options: RunOptions,
     handling: Handling,
     printing: Printing,
+    checks: SharedCheckOptions,
     scaling: WorkerOptions,
     pages: Pages,
     name: Annotated[
@@ -123,12 +124,15 @@ def reproduce(
         raise UserError(f"--margin {pages.margin:g}: should be more than 0")
     if listing:
         return _print_needs(name, json=printing.json)
+    checks_of_runs = CheckOptions(**vars(checks))
     if name is None:
-        return _write_pages_of_stored_runs(options, handling.out, pages)
+        return _write_pages_of_stored_runs(options, checks_of_runs, handling.out, pages)
     item, suite = find_table_or_figure(name)
     finished: list[Path] = []
     request = RunRequest.from_groups(_suite_selection(options, suite), handling)
-    work = partial(run_request, request, printing, scaling, finished_folders=finished)
+    work = partial(
+        run_request, request, printing, scaling, checks=checks_of_runs, finished_folders=finished
+    )
     code = until_interrupted(work, SAVED)
     was_cut_short = code in (1, 130)  # by a bug, or by Ctrl-C
     if was_cut_short or not finished:
@@ -143,12 +147,15 @@ def reproduce(
     return code
 
 
-def _write_pages_of_stored_runs(options: RunOptions, out: str, pages: Pages) -> int:
+def _write_pages_of_stored_runs(
+    options: RunOptions, checks: CheckOptions, out: str, pages: Pages
+) -> int:
     """Write the pages from the runs in the folder `out`; without runs they have the printed values
     alone.
 
     Args:
         options: What to run, which must be left out here.
+        checks: The checks of runs, which must be left out too.
         out: The results folder; it may be missing.
         pages: The files to write.
 
@@ -156,17 +163,17 @@ def _write_pages_of_stored_runs(options: RunOptions, out: str, pages: Pages) -> 
         The exit code: 3 if a damaged run was left out, else 0.
 
     Raises:
-        UserError: No page is named, or the options choose something to run.
+        UserError: No page is named, or the options choose something to run or to check.
     """
     if not pages.files:
         raise UserError(
             "name a table or figure (harness reproduce --list), or write a page: --html "
             "reproduce.html"
         )
-    if options != RunOptions():
+    if options != RunOptions() or checks.any_is_given:
         raise UserError(
             "a page of stored runs runs nothing; name a table, or leave out what a run is "
-            "chosen with"
+            "chosen or checked with"
         )
     stored: list[StoredRun] = []
     damaged: list[str] = []

@@ -57,8 +57,8 @@ _ENGINES = ("local", "ray")
 
 
 @dataclass(frozen=True)
-class CheckOptions:
-    """Checks of `harness run` that end a CI job (harness/cli/gate.py)."""
+class SharedCheckOptions:
+    """Checks of `harness run` and `harness reproduce` that end a CI job (harness/cli/gate.py)."""
 
     fail_under: Annotated[
         list[str],
@@ -66,10 +66,6 @@ class CheckOptions:
             "--fail-under SCORE=X,...", "Exit code 4 where a run's mean score is below X points."
         ),
     ] = field(default_factory=list)
-    margin: Annotated[
-        float | None,
-        execution("--margin POINTS", "Points that a mean may lie below --fail-under."),
-    ] = None
     fail_below_baseline: Annotated[
         str | None,
         execution(
@@ -87,6 +83,16 @@ class CheckOptions:
     junit: Annotated[str | None, output("--junit FILE", "Write these checks as JUnit XML.")] = None
     job_summary: Annotated[
         str | None, output("--job-summary FILE", "Add these checks to a file as a Markdown table.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class CheckOptions(SharedCheckOptions):
+    """The checks of `harness run`; `harness reproduce` has another --margin and these without it."""
+
+    margin: Annotated[
+        float | None,
+        execution("--margin POINTS", "Points that a mean may lie below --fail-under."),
     ] = None
 
     @property

@@ -33,6 +33,17 @@ def test_a_table_is_run_and_shown(here, twins, tmp_path):
     assert "QRMeM, Table 6" in (tmp_path / "all.md").read_text()
 
 
+def test_checks_hold_for_its_runs(here, twins, tmp_path):
+    limit = ("--fail-under", "flashrag.acc=99", "--junit", "checks.xml")
+    done = here("reproduce", "pocket-garlic-table2", *ARGUMENTS, *limit)
+    assert done.returncode == 4
+    assert "printed values of GARLIC, Table 2 have no run here yet" in done.stdout
+    assert 'failures="1"' in (tmp_path / "checks.xml").read_text()
+    pages = here("reproduce", "--markdown", "all.md", "--fail-under", "flashrag.acc=99")
+    assert pages.returncode == 2
+    assert "a page of stored runs runs nothing" in pages.stderr
+
+
 def scripted(configs, tmp_path, *names):
     """Twins of these names with bm25 and closed-book, and arguments for a model of fixed
     replies."""
