@@ -3,7 +3,7 @@
     runs = [read_run(folder) for folder in find_runs(Path("results"))]     # harness.storage.run_folder
     print(render(frame(runs), "markdown"))
 
-The columns are those of reports/run_columns.py, where they are explained below COLUMNS.
+The columns are those of reports/run_columns.py, where each is explained in its entry.
 """
 
 import math

@@ -1,5 +1,6 @@
 """The columns of the main table: all that one of them is stands in its entry of COLUMNS.
 
+    # What is read, and what is written.
     Column("tokens.in", tokens_in, whole, Shown.WITHOUT_FLOPS)
     row_cells(row)      -> {"dataset": "musique", "method": "bm25", ..., "n": 20, ...}
 
@@ -57,7 +58,8 @@ class Column:
     comes_first: bool = False
     """Whether it is printed before the others of its kind."""
     legend: str = ""
-    """A sentence below a table that shows it."""
+    """A sentence below a table that shows it. What the user need not read there is a comment at the
+    entry."""
 
 
 def row_cells(row: TableRow) -> Row:
@@ -85,7 +87,9 @@ def _value_cells(name: str, value: Cell | Interval) -> Row:
 
 
 def _score_cells(row: TableRow) -> Row:
-    """The scores of a row, each as NAME, NAME.low and NAME.high."""
+    """The scores of a row, each as NAME, NAME.low and NAME.high: the mean in [0, 1] with its 95 %
+    interval by cluster (harness/stats/bootstrap.py). A score of all answers (hf_bleu.corpus_bleu4)
+    has its value, where a run has it."""
     cells: dict[str, Cell] = {}
     for name, estimate in row.scores.items():
         cells |= facts.interval_columns(name, estimate)
@@ -189,20 +193,30 @@ _COLUMN_BEFORE_SETTINGS = "hash8"
 _COLUMN_AFTER_SCORES = "tokens.index"
 
 COLUMNS = (
-    # The run.
+    # The run, in front of those settings in which runs differ (reports/settings.py).
     Column("dataset", lambda row: row.dataset),
+    # The preset, with the settings in which runs of it differ: "bm25 k=3".
     Column("method", lambda row: row.label),
     Column("model", lambda row: row.model),
     Column("hash8", lambda row: facts.hash8(row.run), shown=Shown.NEVER),
+    # The name of the score that runs are known by.
     Column("headline", lambda row: row.headline, shown=Shown.NEVER),
+    # Whether the evidence alone was shown.
     Column("upper_bound", lambda row: row.is_upper_bound, shown=Shown.NEVER),
+    # Whether it only marks what others must beat.
     Column("floor", lambda row: row.is_floor, shown=Shown.NEVER),
+    # Whether questions may be missing.
     Column("unfinished", lambda row: row.is_unfinished, shown=Shown.NEVER),
+    # Whether it asked other questions than most finished methods; it is not ranked then.
     Column("asked_otherwise", lambda row: row.asked_otherwise, shown=Shown.NEVER),
     # Counts of questions.
+    # Questions recorded.
     Column("n", lambda row: row.n_questions, without_decimals, Shown.ALWAYS),
+    # The clusters of harness/stats/question_clusters.py.
     Column("documents", lambda row: row.n_documents, without_decimals, Shown.ALWAYS),
+    # They score 0 unless the run says skip.
     Column("failed", lambda row: row.n_failed, without_decimals, Shown.ALWAYS),
+    # Questions with cut context.
     Column("truncated", _count_truncated, without_decimals, Shown.ALWAYS),
     Column(
         "not_parsed",
@@ -211,6 +225,7 @@ COLUMNS = (
         Shown.WHEN_NOT_ZERO,
         legend="not_parsed: replies that do not follow the answer schema; they score 0",
     ),
+    # Questions without a record, left out by the loader.
     Column(
         "left_out",
         lambda row: facts.count_left_out(row.run),
@@ -218,7 +233,9 @@ COLUMNS = (
         Shown.WHEN_NOT_ZERO,
         comes_first=True,
     ),
+    # Texts that an encoder or reranker read only in part; the notes say of how many.
     Column("texts_cut", _count_cut_texts, without_decimals, Shown.WHEN_NOT_ZERO),
+    # Questions answered only by a second request, over the whole document.
     Column("declined", _count_declined, without_decimals, Shown.WHEN_NOT_ZERO),
     Column(
         "searches",
@@ -227,7 +244,7 @@ COLUMNS = (
         Shown.WHEN_NOT_ZERO,
         legend="searches: in the corpus, per question",
     ),
-    # Tokens and TFLOPs by phase: per document for the index, else per question.
+    # Tokens through a model, and TFLOPs, by phase: per document for the index, else per question.
     Column("tokens.index", lambda row: known_mean(row.numbers.index.tokens), without_decimals),
     Column("tokens.search", _search_tokens, without_decimals),
     Column("tokens.answer", lambda row: known_mean(row.numbers.answer.tokens), without_decimals),
@@ -249,8 +266,10 @@ COLUMNS = (
         three_digits,
         Shown.WITH_FLOPS,
     ),
+    # The part of the search that probes took; missing for a method without probes.
     Column("tokens.probes", lambda row: known_mean(row.numbers.probes.tokens), without_decimals),
     Column("tflops.probes", lambda row: known_mean(row.numbers.probes.tflops), three_digits),
+    # The part of search and answer that a reasoning model thought; else missing.
     Column(
         "tokens.thinking",
         lambda row: known_mean(row.numbers.thinking.tokens),
@@ -273,6 +292,8 @@ COLUMNS = (
         without_decimals,
         Shown.WITHOUT_FLOPS,
     ),
+    # Requests to servers (harness/cost/usage.py): per question with its share of the index; then
+    # per document, and of all questions and indexes.
     Column(
         "money",
         lambda row: row.money,
@@ -283,8 +304,11 @@ COLUMNS = (
     ),
     Column("money.index", lambda row: known_mean(costs.index_money(row.run)), money_text),
     Column("money.run", lambda row: costs.run_money(row.run), money_text, Shown.WITHOUT_FLOPS),
+    # 1e12 FLOPs, with an interval; then with the index, which its document's questions share.
     Column("tflops", lambda row: row.numbers.tflops, three_digits),
     Column("tflops.total", lambda row: row.numbers.tflops_total, three_digits),
+    # tflops.total over the reference's (same data set, model and questions), over the questions
+    # that both answered; then tflops over the reference's likewise: what the papers print.
     Column(
         "ratio",
         _ratio,
@@ -294,7 +318,10 @@ COLUMNS = (
         "questions of its document; ratio.search: without the index, as the papers print it",
     ),
     Column("ratio.search", _ratio_search, as_factor, Shown.WITH_FLOPS),
+    # The time that a question's own calls ran.
     Column("seconds", lambda row: known_mean(row.numbers.seconds), three_digits),
+    # The median of that over questions, and what 95 % of them do not exceed; missing for an older
+    # run of several questions at once: its times hold the queue.
     Column("seconds.p50", lambda row: row.numbers.latency(50), three_digits, Shown.WITHOUT_FLOPS),
     Column(
         "seconds.p95",
@@ -303,48 +330,20 @@ COLUMNS = (
         Shown.WITHOUT_FLOPS,
         legend="seconds: the time of a question's own requests, without the queue",
     ),
+    # What a question's calls waited for others or before a retry.
     Column("seconds.queue", lambda row: known_mean(row.numbers.queued), three_digits),
+    # Per document.
     Column("seconds.index", lambda row: known_mean(row.numbers.index.seconds), three_digits),
     # What explains the row.
+    # How FLOPs are counted: one of harness.cost.flops.CONVENTIONS.
     Column("convention", lambda row: row.numbers.convention, shown=Shown.NEVER),
+    # Their versions.
     Column("scorers", lambda row: (facts.scorer_versions(row.run),), shown=Shown.NEVER),
+    # Sentences to print below the table.
     Column("notes", lambda row: tuple(row.notes), shown=Shown.NEVER),
+    # The name of its folder.
     Column("run", lambda row: row.run.name, shown=Shown.NEVER),
 )
-"""The columns of the main table, in the order of csv and json:
-
-dataset method model hash8          the run; method names the settings in which runs of it differ: "bm25 k=3"
-base                                method without these settings; this and the next line only where some differ
-method.k, seed, ...                 the settings, one column each (reports/settings.py)
-headline upper_bound                name of the score that runs are known by; whether the evidence alone was shown
-floor unfinished                    whether it only marks what others must beat; whether questions may be missing
-asked_otherwise                     whether it asked other questions than most finished methods; it is not ranked then
-n documents                         questions recorded, and their documents: the clusters of question_clusters.py
-failed truncated                    of them failed (scored 0 unless the run says skip), with cut context
-left_out                            questions without a record, left out by the loader
-texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
-declined                            questions answered only by a second request, over the whole document
-<score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, by cluster (stats/bootstrap.py);
-                                    of a score of all answers (hf_bleu.corpus_bleu4) its value, where a run has it
-tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
-tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes
-tokens.thinking / tflops.thinking   the part of search + answer that a reasoning model thought; else missing
-tokens tokens.in tokens.out         search + answer per question; read and written
-money money.index money.run         of requests to servers (harness/cost/usage.py): per question with its share of
-                                    the index; per document; of all questions and indexes
-tflops.index / .search / .answer    1e12 FLOPs likewise
-tflops tflops.low tflops.high       search + answer per question, with its interval
-tflops.total .low .high             the same with the index, shared by the questions asked of its document
-ratio                               tflops.total over the reference's (same data set, model and questions), over
-                                    the questions that both answered
-ratio.search                        tflops over the reference's likewise: what the papers print, without the index
-seconds                             search + answer per question: the time that its own calls ran
-seconds.p50 seconds.p95             the median of that over questions, and what 95 % of them do not exceed; missing
-                                    for an older run of several questions at once: its times hold the queue
-seconds.queue seconds.index         what a question's calls waited for others or before a retry; per document
-convention                          how FLOPs are counted: one of harness.cost.flops.CONVENTIONS
-scorers notes run                   versions; sentences to print below the table; the folder's name
-"""
 
 
 def _one_decimal(value: float) -> str:
