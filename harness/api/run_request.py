@@ -7,7 +7,8 @@
 
 A field is an option of `harness run` and an argument of `harness.run`, by the same name. It says
 all about itself here: its type, how it is typed, its help. (Type checkers want its name and type
-once more, in harness/api/run_arguments.py.)
+once more, in harness/api/run_arguments.py.) What an option does is said below: `settings` has those
+that are short for --set, `limits` those on cost, `choices` the rest of what is run.
 """
 
 from __future__ import annotations
