@@ -12,6 +12,7 @@ fits can still be made up; only a run of one's own shows that.
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
 from itertools import islice
 from pathlib import Path
 
@@ -444,14 +445,9 @@ def _usage_inconsistencies(run: StoredRun) -> Iterator[str]:
     Its costs are means over answered questions, "usage.answer.tokens_in", and those of indexes,
     "index.cost.index.tokens_in".
     """
-    is_answered = run.columns.answered
-    summary_of_indexes = summarise((), run.index_lines, run.config)
+    summary_of_indexes = summarise(records=(), documents=run.index_lines, config=run.config)
     computed_costs = flatten(summary_of_indexes.index.to_json(), "index")
-    usage_sums = run.columns.usage_sum(is_answered)
-    if usage_sums:
-        n_answered = int(is_answered.sum())
-        for key, total in flatten(usage_sums, "usage").items():
-            computed_costs[key] = float(str(total)) / n_answered
+    computed_costs |= _mean_costs_of_answers(run)
     stated_costs = flatten({"usage": run.summary.usage, "index": run.summary.index.to_json()})
     keys_of_either = {**stated_costs, **computed_costs}
     for key in keys_of_either:
@@ -460,6 +456,18 @@ def _usage_inconsistencies(run: StoredRun) -> Iterator[str]:
         if not _are_equal_numbers(stated, computed):
             yield f"summary.json has {key} {stated}, the records give {computed}"
             return
+
+
+def _mean_costs_of_answers(run: StoredRun) -> dict[str, float]:
+    """The costs of the records of answered questions, divided by their number:
+    {"usage.answer.tokens_in": 812.5}; {} where none is recorded."""
+    is_answered = run.columns.answered
+    usage_sums = run.columns.usage_sum(is_answered)
+    if not usage_sums:
+        return {}
+    n_answered = int(is_answered.sum())
+    numbers_by_key = cast(dict[str, float], flatten(usage_sums, "usage"))  # it sums numbers alone
+    return {key: float(total) / n_answered for key, total in numbers_by_key.items()}
 
 
 def _are_equal_numbers(stored_value: object, computed_value: object) -> bool:

@@ -97,19 +97,23 @@ class Examined:
         return hash((self.ids.tobytes(), self.questions.tobytes(), self.golds.tobytes()))
 
     def count_different_golds(self, other: "Examined") -> int:
-        """How many questions that both runs have differ in their gold answers."""
+        """How many questions that both runs have differ in their gold answers; those whose gold
+        answers either run does not know are not counted."""
         return self._count_different(other, self.golds, other.golds)
 
     def count_different_questions(self, other: "Examined") -> int:
-        """How many questions that both runs have differ in their text or options."""
+        """How many questions that both runs have differ in their text or options; those whose text
+        either run does not know are not counted."""
         return self._count_different(other, self.questions, other.questions)
 
     def count_different_kinds(self, other: "Examined") -> int:
-        """How many questions that both runs have differ in their kind."""
+        """How many questions that both runs have differ in their kind; those whose kind either run
+        does not know are not counted."""
         return self._count_different(other, self.kinds, other.kinds)
 
     def count_different_documents(self, other: "Examined") -> int:
-        """How many questions that both runs have differ in the ids of their documents."""
+        """How many questions that both runs have differ in the ids of their documents; those whose
+        documents either run does not know are not counted."""
         return self._count_different(other, self.documents, other.documents)
 
     def count_different_lengths(self, other: "Examined") -> int:
@@ -765,34 +769,57 @@ def _request_problems(
 def _reply_problems(
     record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expectations
 ) -> Iterator[str]:
-    """Yield what does not fit between an answer and the tokens written, where the answer is one
-    reply.
+    """Yield a phrase where the length of an answer and the number of tokens written cannot both be
+    true, for a method whose answer is the text of one reply.
+
+        "fewer tokens written than the answer has"
 
     Args:
         record: The record.
         phases: Its costs of search and answer.
         expected: What it is compared with.
     """
-    prediction = record.prediction or ""
     tokens_out = _sum_costs(phases, "tokens_out")
-    counts_its_tokens = tokens_out > 0 and not expected.is_application
-    max_per_token = _MAX_CHARACTERS_FACTOR * expected.characters_per_token
-    max_characters = max_per_token * tokens_out + _FREE_ANSWER_CHARACTERS
-    if counts_its_tokens and len(prediction) > max_characters:
-        yield "fewer tokens written than the answer has"
-    elif expected.has_loaded_reader and tokens_out and len(prediction.split()) > tokens_out:
-        yield "fewer tokens written than the answer has words"
+    answer = record.prediction or ""
+    yield from _problems_of_longer_answer(answer, tokens_out, expected)
     if expected.max_answer_tokens is None:
         return
     if tokens_out > expected.max_answer_tokens:
         yield "more tokens written than an answer may have"
-    cut_replies = 0
-    for phase in phases:
-        replies = phase.get("replies") or {}
-        cut_replies += replies.get("unfinished", 0)
-    is_far_shorter = 0 < 2 * len(prediction) < tokens_out
-    if cut_replies and is_far_shorter:
+    has_less_than_half_a_character_per_token = 0 < 2 * len(answer) < tokens_out
+    if _count_cut_replies(phases) and has_less_than_half_a_character_per_token:
         yield "an answer that is far shorter than the reply, which was cut at its limit"
+
+
+def _problems_of_longer_answer(
+    answer: str, tokens_out: float, expected: Expectations
+) -> Iterator[str]:
+    """Yield a phrase where an answer is longer than the tokens written can be.
+
+    Args:
+        answer: The answer.
+        tokens_out: How many tokens were written for it; 0 is reported elsewhere.
+        expected: What the run's settings let expect.
+    """
+    if not tokens_out:
+        return
+    max_per_token = _MAX_CHARACTERS_FACTOR * expected.characters_per_token
+    max_characters = max_per_token * tokens_out + _FREE_ANSWER_CHARACTERS
+    if len(answer) > max_characters:
+        yield "fewer tokens written than the answer has"
+    # The tokens of a loaded reader are counted here, not by a server: a word has one at least.
+    elif expected.has_loaded_reader and len(answer.split()) > tokens_out:
+        yield "fewer tokens written than the answer has words"
+
+
+def _count_cut_replies(phases: Sequence[PhaseUsage]) -> int:
+    """How many replies of these phases were cut at their limit; 0 for phases that record none."""
+    count = 0
+    for phase in phases:
+        replies = phase.get("replies")
+        if replies:
+            count += replies.get("unfinished", 0)
+    return count
 
 
 def _model_must_have_been_asked(

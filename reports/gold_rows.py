@@ -24,7 +24,12 @@ from harness.datasets.load_once import load_once
 from harness.datasets.question_kinds import random_sample
 from harness.errors import UserError
 from harness.storage.paths import with_home_expanded
-from harness.storage.record_texts import CHECKSUM_KEY, gold_of, text_checksum
+from harness.storage.record_texts import (
+    CHECKSUM_KEY,
+    checksum_of_missing_text,
+    gold_of,
+    text_checksum,
+)
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import RecordsByQuestion, StoredRun
 from harness.storage.serialize import json_values
@@ -448,11 +453,12 @@ def _shows_other_texts(record: StoredRecord, rows: QuestionRows) -> bool:
         document = rows.documents.get(piece.get("document_id") or "")
         if piece["kind"] != "span" or document is None:
             continue
-        recorded_checksum = piece.get(CHECKSUM_KEY) or piece.get("sha256")  # of a long text
-        text = document.text[piece["start"] : piece["end"]]
-        if recorded_checksum is not None and recorded_checksum != text_checksum(text):
+        text_in_dataset = document.text[piece["start"] : piece["end"]]
+        recorded_checksum = checksum_of_missing_text(piece)
+        if recorded_checksum is not None and recorded_checksum != text_checksum(text_in_dataset):
             return True
-        if piece.get("text") and piece["text"] != text:
+        recorded_text = piece.get("text")
+        if recorded_text and recorded_text != text_in_dataset:
             return True
     return False
 

@@ -31,7 +31,7 @@ from harness.engine.forecast import NOTHING_ANSWERED, Forecast, forecast
 from harness.engine.plan import PlannedRun
 from harness.engine.plan_runs import plan_runs
 from harness.engine.runs_in_turn import Hook
-from harness.storage.paths import with_secrets_masked
+from harness.storage.paths import with_address_secrets_masked
 
 _COLUMN_TITLES = ("method", "data set", "questions", "tokens", "TFLOPs", "money", "hours", "how")
 _ALIGNMENTS = "<<>>>>><"
@@ -220,7 +220,7 @@ def _print_forecasts(forecasts: Sequence[Forecast], printing: Printing, suite: s
     if any(each.how == NOTHING_ANSWERED for each in forecasts):
         command = measuring_command(["harness", *sys.argv[1:]])
         say(
-            f"this command would tell the unknown costs: {shlex.join(map(with_secrets_masked, command))}"
+            f"this command would tell the unknown costs: {shlex.join(map(with_address_secrets_masked, command))}"
         )
 
 

@@ -50,7 +50,7 @@ from harness.cli.table_output import (
 from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, with_distinct_names
-from harness.storage.paths import command_without_home, with_secrets_masked
+from harness.storage.paths import command_without_home, with_address_secrets_masked
 from harness.storage.run_folder import Hold, StoredRun
 from reports import paper
 from reports.by_kind import split_by_kind
@@ -312,7 +312,7 @@ def _page_html(
         damaged: The names of damaged runs, which were left out.
     """
     command = [
-        with_secrets_masked(word) for word in command_without_home(["harness", *sys.argv[1:]])
+        with_address_secrets_masked(word) for word in command_without_home(["harness", *sys.argv[1:]])
     ]
     margin: float | None = None
     if options.paper:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from harness.cli.output import say
 from harness.parallel.signals import interrupt_on_signals
-from harness.storage.paths import with_secrets_masked
+from harness.storage.paths import with_address_secrets_masked
 
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C or SIGTERM ended."""
@@ -18,7 +18,7 @@ def print_resume_command(outcome: str) -> None:
     resumes it, with passwords masked.
     """
     command = ["harness", *sys.argv[1:]]
-    masked_command = [with_secrets_masked(word) for word in command]
+    masked_command = [with_address_secrets_masked(word) for word in command]
     advice = "The same command resumes"
     if masked_command != command:
         advice += " (replace *** by the password)"

@@ -10,7 +10,7 @@ from typing import Annotated
 from harness.cli.command import execution
 from harness.cli.options import RESULTS, MlflowUri, Out
 from harness.errors import CannotRun, UserError
-from harness.storage.paths import with_secrets_masked
+from harness.storage.paths import with_address_secrets_masked
 from harness.tracking import track as tracking
 from harness.tracking.mlflow_view import VIEW_TAG, view_url
 from harness.tracking.store import artifacts_folder, expand_home, sqlite_path
@@ -45,10 +45,10 @@ def ui(
     if file is not None and not file.is_file():
         raise UserError(
             f"there is no MLflow database '{file}'; fill one with: harness track {out} --uri "
-            f"{with_secrets_masked(uri)}"
+            f"{with_address_secrets_masked(uri)}"
         )
     server = f"http://127.0.0.1:{port}"
-    sys.stderr.write(f"MLflow over {with_secrets_masked(uri)}: {server} (press Ctrl-C to stop)\n")
+    sys.stderr.write(f"MLflow over {with_address_secrets_masked(uri)}: {server} (press Ctrl-C to stop)\n")
     if file is not None:
         _say_comparisons(file, server)
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]

@@ -228,7 +228,10 @@ def _chosen_profile(
     Args:
         choices: The user's choices.
         file_layers: The layers of the config files, in order.
-        problems: Mistakes are added to it; then there is no profile.
+        problems: Mistakes are added to it.
+
+    Returns:
+        The profile; without a name where none is named or the named one does not exist.
     """
     name_by_origin: dict[str, Any] = {"--profile": choices.profile}
     for layer in file_layers:
@@ -243,12 +246,16 @@ def _chosen_profile(
 
 
 def _read_profile(name: str, origin: str, problems: list[HarnessError]) -> _Profile:
-    """Read the layers of a profile; a profile without a name where it cannot be read.
+    """Read the layers of a profile.
 
     Args:
         name: The profile's name as the user wrote it.
         origin: What named it: "--profile".
         problems: Mistakes are added to it.
+
+    Returns:
+        The profile; without a name where there is none of this name, without layers where its file
+        cannot be read.
     """
     preset_name = call_noting_problem(problems, presets.find, "profiles", name)
     if not preset_name:
@@ -535,13 +542,16 @@ def _settings_by_name(
 ) -> Iterator[Layer]:
     """Yield what one layer sets for a preset by its name, as layers of their own, "*" first.
 
+        {"pecan": {"t_p": 0.6}, "bm25": {"k": 3}}, if pecan is chosen
+            -> Layer(origin, {"method": {"params": {"t_p": 0.6}}})
+
     Entries of other presets' names set nothing here.
 
     Args:
         origin: The layer's origin.
         entries: Its `methods` or `datasets`: name -> settings.
         chosen: The preset.
-        problems: Mistakes are added to it.
+        problems: Mistakes are added to it: an entry that is no mapping, or is of no preset.
     """
     if not entries:
         return
@@ -550,23 +560,45 @@ def _settings_by_name(
     every_method_first = sorted(entries, key=lambda name: name != _EVERY_METHOD)
     for name in every_method_first:
         entry = entries[name]
-        is_of_every_method = kind == "methods" and name == _EVERY_METHOD
         if not isinstance(entry, dict):
             problems.append(UserError(f"{origin}: {kind}.{name} must be a mapping of its settings"))
-        elif is_of_every_method:
-            settings = _settings_of_method(entry)
-            method_type = method_class(chosen.implementation)
-            params = mapping_at(settings, "method", "params")
-            settings["method"] = {"params": _params_that_method_has(method_type, params, origin)}
+            continue
+        settings = _settings_for_chosen(name, entry, chosen, origin)
+        if settings is not None:
+            # Its keys are known ones, so the hint on an unknown key needs no method.
             yield _checked_layer(Layer(origin, settings), method=None, problems=problems)
-        elif kind == "methods" and chosen.is_called(name):
-            own_layer = Layer(origin, _settings_of_method(entry))
-            yield _checked_layer(own_layer, method=None, problems=problems)
-        elif chosen.is_called(name):
-            yield Layer(origin, {"dataset": entry})
         elif presets.comparable_name(name) not in known_names:
             subject = f"{presets.singular(kind)} '{name}' ({origin})"
             problems.append(unknown_name_error(subject, name, known_names.values()))
+
+
+def _settings_for_chosen(
+    name: str, entry: Mapping[str, object], chosen: ChosenPreset, origin: str
+) -> dict[str, object] | None:
+    """What an entry of `methods` or `datasets` sets for the chosen preset, as settings of a run;
+    None where the entry is of another preset.
+
+    "pecan", {"t_p": 0.6} -> {"method": {"params": {"t_p": 0.6}}}
+    "musique", {"data": "d.json"} -> {"dataset": {"data": "d.json"}}
+
+    Args:
+        name: The name that the entry stands under; "*" for every method.
+        entry: Its settings. Of those for every method, parameters that the chosen one lacks are
+            left out.
+        chosen: The preset.
+        origin: Where the entry is from.
+    """
+    if chosen.kind == "methods" and name == _EVERY_METHOD:
+        settings = _settings_of_method(entry)
+        method_type = method_class(chosen.implementation)
+        params = mapping_at(settings, "method", "params")
+        settings["method"] = {"params": _params_that_method_has(method_type, params, origin)}
+        return settings
+    if not chosen.is_called(name):
+        return None
+    if chosen.kind == "methods":
+        return _settings_of_method(entry)
+    return {"dataset": entry}
 
 
 def _settings_of_method(entry: Mapping[str, object]) -> dict[str, object]:

@@ -208,7 +208,8 @@ class Event:
         kind: What was called.
         new: Read or written by this call.
         cached: Attended to without being computed again.
-        logits: Positions whose logits were computed.
+        logits: Positions whose logits were computed; of an encoder or a reranker, texts that went
+            through its pooler and classifier.
         pairs: (query, key) pairs, without those that a causal mask discards.
         ranking_pairs: Pairs whose product was taken a second time to rank tokens.
         requests: 1 for a request that a server would get.

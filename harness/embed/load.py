@@ -269,18 +269,20 @@ class SentenceEncoder:
         n_pooled = 0
         if getattr(model, "pooler", None) is not None:
             n_pooled = len(lengths)
-        event = Event(
+        event_without_counts = Event(
             role=self._role,
             model=self.name,
             phase=self._meter.current_phase,
             kind="embed",
-            new=0,  # with_token_counts fills it in
-            logits=n_pooled,
+            new=0,
+            logits=n_pooled,  # of an encoder this field counts texts that went through the pooler
             seconds=took.seconds,
             queued=took.queued,
         )
-        counted = with_token_counts(event, lengths, max_tokens=network.net.max_seq_length)
-        self._meter.record(counted, shape_of(model.config))
+        event = with_token_counts(
+            event_without_counts, lengths, max_tokens=network.net.max_seq_length
+        )
+        self._meter.record(event, shape_of(model.config))
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
         """Score passages by the dot product with the query, which is the cosine for vectors of
@@ -429,17 +431,18 @@ class CrossEncoderReranker:
                 f"reranker '{self.name}' gave NaN or infinite scores; check its weights"
             )
         max_tokens = self._net.max_length or self._net.tokenizer.model_max_length
-        event = Event(
+        event_without_counts = Event(
             role=self._role,
             model=self.name,
             phase=self._meter.current_phase,
             kind="rerank",
-            new=0,  # with_token_counts fills it in
-            logits=len(scored.lengths),
+            new=0,
+            logits=len(scored.lengths),  # the head runs once for each pair
             seconds=took.seconds,
             queued=took.queued,
         )
-        self._meter.record(with_token_counts(event, scored.lengths, max_tokens), self._shape)
+        event = with_token_counts(event_without_counts, scored.lengths, max_tokens)
+        self._meter.record(event, self._shape)
         return scored.rows
 
 

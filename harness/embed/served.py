@@ -70,7 +70,7 @@ class _Results(Generic[T]):
     results: list[T]
     said_tokens: int | None
 
-    def possible_tokens(self, estimated_tokens: int) -> int | None:
+    def said_tokens_if_plausible(self, estimated_tokens: int) -> int | None:
         """The server's count of tokens; None where it says none, or an impossible number: 0, or
         more than 64 times our estimate, to which 64 are added for short texts.
 
@@ -135,18 +135,19 @@ class _Served:
             RequestFailed: No try gave a reply that can be used; what the tries cost is recorded.
         """
         # The meter gets two entries: the tries without a usable reply, and the reply.
-        tries = Tries()
+        tries = Tries()  # `post` counts in it what it sends
         reply: _Results[T] | None = None
         lengths = list(map(EstimatedTokens().count, texts))
+        estimated_tokens = sum(lengths)
         max_bytes = _FRAME_BYTES + _VECTOR_BYTES * len(texts)
-        with timed_tries(tries) as took:
+        with timed_tries(tries) as took:  # its times are known once the block ends
             try:
                 reply = self._server.post(path, body, read, max_bytes, tries)
             finally:
                 n_unanswered = tries.sent - int(reply is not None)
                 if n_unanswered:
-                    self._book(kind, n_unanswered * sum(lengths), answered=False)
-        said_tokens = reply.possible_tokens(sum(lengths))
+                    self._book(kind, n_unanswered * estimated_tokens, answered=False)
+        said_tokens = reply.said_tokens_if_plausible(estimated_tokens)
         self._book_reply(kind, said_tokens, lengths, took, tries.retries)
         return reply.results
 

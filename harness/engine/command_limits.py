@@ -14,7 +14,7 @@ from harness.engine.plan import PlannedRun
 from harness.engine.runs_in_turn import Hook
 from harness.engine.spending_limits import Budget, number_text
 from harness.errors import LimitReached, UserError
-from harness.storage.paths import with_secrets_masked
+from harness.storage.paths import with_address_secrets_masked
 from harness.storage.run_files import RUN
 
 
@@ -73,7 +73,7 @@ class LimitHook(Hook):
         if self._budget.reached_limit:
             self._note("what was answered is saved; the same command with a higher limit resumes:")
             words = command_with_higher_limit(self._budget, self._command)
-            self._note(shlex.join(map(with_secrets_masked, words)))
+            self._note(shlex.join(map(with_address_secrets_masked, words)))
         return 0
 
 

@@ -53,7 +53,7 @@ from harness.storage.package_versions import installed_versions
 from harness.storage.paths import (
     command_without_home,
     sentence_without_home,
-    with_secrets_masked,
+    with_address_secrets_masked,
     without_home,
 )
 from harness.storage.run_files import used_settings
@@ -313,7 +313,7 @@ def with_start(stored: RunManifest, described: RunManifest, command: list[str]) 
         command: The words that were typed.
     """
     start = Start(
-        command=list(map(with_secrets_masked, command_without_home(command))),
+        command=list(map(with_address_secrets_masked, command_without_home(command))),
         started=utc_now(),
         finished=None,
         state="running",

@@ -37,7 +37,7 @@ from harness.engine.start_manifest import StartManifest
 from harness.errors import HarnessError, LimitReached, SaveError, UserError
 from harness.parallel.heap import heap_kept_out_of_collections
 from harness.parallel.signals import interrupt_on_signals
-from harness.storage.paths import with_secrets_masked
+from harness.storage.paths import with_address_secrets_masked
 from harness.storage.run_files import Part
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
@@ -61,18 +61,20 @@ class Interrupted(KeyboardInterrupt):
 
     Attributes:
         folder: The run folder, with partial results.
-        resume_command: What to type to go on, as shell text.
+        resume_command: What to type to go on, as shell text; users, passwords and keys in its
+            addresses ("://") are ***.
     """
 
     def __init__(self, folder: Path, command: Sequence[str]) -> None:
-        """Keep the folder, and the command as one line of shell text with secrets masked.
+        """Keep the folder, and the command as one line of shell text, with users, passwords and
+        keys masked in its addresses; words without "://" stay as they are.
 
         Args:
             folder: The run folder.
             command: Words of the command line.
         """
         self.folder = folder
-        self.resume_command = shlex.join(map(with_secrets_masked, command))
+        self.resume_command = shlex.join(map(with_address_secrets_masked, command))
         super().__init__(f"interrupted; partial results are in {folder}")
 
 

@@ -24,7 +24,7 @@ from harness.judging.kinds import UNCLEAR
 from harness.judging.model_judge import DECLINE, Case, Judge, Judgement
 from harness.parallel.in_flight import in_flight, questions_that_fit
 from harness.storage.manifest_file import JudgeEntry
-from harness.storage.paths import with_secrets_masked, without_home
+from harness.storage.paths import with_address_secrets_masked, without_home
 from harness.storage.record_notes import JudgeNote
 from harness.storage.record_texts import CHECKSUM_KEY
 from harness.storage.records import StoredRecord
@@ -556,7 +556,7 @@ def _manifest_entry(judge: Judge, judged: Judged) -> JudgeEntry:
     if judge.other_run:
         entry = entry.with_values(other_run=judge.other_run)
     if judge.config.base_url:
-        entry = entry.with_values(server=with_secrets_masked(judge.config.base_url))
+        entry = entry.with_values(server=with_address_secrets_masked(judge.config.base_url))
     if judged.sent_without_judgement:
         entry = entry.with_values(earlier=judged.sent_without_judgement)
     if judge.config.price is not None:

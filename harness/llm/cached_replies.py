@@ -13,11 +13,14 @@ of `write_plain`, and sampled ones that were given no seed.
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import TypeAdapter
 
+from harness.cost.flops import ModelShape
+from harness.cost.meter import Meter
 from harness.models import Probe, Span, Written
+from harness.storage.reply_cache import ReplyCache
 
 _REPLY_FIELDS = ("text", "finish", "ending", "thinking", "unclosed", "refused")
 Request = TypeVar("Request", bound=Callable[..., Any])
@@ -85,10 +88,35 @@ class _ProbeValues:
     top: str | None
 
 
-_ADDED = TypeAdapter(AddedContext)
+_ADDED_CONTEXT = TypeAdapter(AddedContext)
 _PROBE = TypeAdapter(_ProbeValues)
 _SCORES = TypeAdapter(list[float])
 _WRITTEN = TypeAdapter(_WrittenValues)
+
+
+class _CachingSession(Protocol):
+    """What the cache of replies needs of a session.
+
+    Attributes:
+        replies: The cache; None without one.
+    """
+
+    replies: ReplyCache | None
+    _meter: Meter
+    _role: str
+    _shape: ModelShape | None
+
+    def length(self) -> int:
+        """Tokens of the context."""
+
+    def _request(self) -> list[object]:
+        """What a reply depends on beside the model and what is asked: the context and settings."""
+
+    def _reply_state(self, n_before: int) -> dict[str, object]:
+        """What the last reply added to a context of `n_before` tokens, as JSON values."""
+
+    def _restore_reply(self, added: AddedContext) -> None:
+        """Add to the context what a reply of the cache would have added."""
 
 
 def with_reply_cache(request: Request) -> Request:
@@ -104,30 +132,50 @@ def with_reply_cache(request: Request) -> Request:
     kind = request.__name__.removeprefix("_")
 
     @functools.wraps(request)
-    def from_cache_or_sent(session: Any, *arguments: Any) -> Any:
+    def from_cache_or_sent(session: _CachingSession, *arguments: Any) -> object:
         """What the session's method `request` returns for these arguments: made from the cache
         where that holds the reply, else by calling the method, whose reply is then stored."""
         if session.replies is None or not _has_one_reply(kind, arguments):
             return request(session, *arguments)
-        n_before = session.length()
-
-        def send() -> dict[str, object]:
-            """Send the request, and describe its reply by JSON values."""
-            reply = request(session, *arguments)
-            return _reply_to_json(reply, session, n_before)
-
-        # All that the reply depends on: what is asked, and the context and settings of the session.
-        what_is_asked = _arguments_to_json(kind, arguments)
-        key = {"kind": kind, "asked": what_is_asked, "request": session._request()}
-        values, is_from_cache = session.replies.get_or_send(
-            key, send, meter=session._meter, role=session._role, shape=session._shape
-        )
-        if is_from_cache:
-            added_context = _ADDED.validate_python(values)
-            session._restore_reply(added_context)
-        return _reply_from_json(values, n_before)
+        key = {
+            "kind": kind,
+            "asked": _arguments_to_json(kind, arguments),
+            "request": session._request(),
+        }
+        send = functools.partial(request, session, *arguments)
+        return _stored_or_sent_reply(session, session.replies, key, send)
 
     return from_cache_or_sent  # type: ignore[return-value]
+
+
+def _stored_or_sent_reply(
+    session: _CachingSession,
+    cache: ReplyCache,
+    key: Mapping[str, object],
+    send: Callable[[], object],
+) -> Written | Probe | list[float]:
+    """A reply made from the cache, or else sent for and stored; in both cases its cost is booked
+    and the session's context is where the reply leaves it.
+
+    Args:
+        session: The session that needs the reply.
+        cache: Its cache.
+        key: All that the reply depends on beside the model: what is asked, and the context and
+            settings of the session.
+        send: Sends the request, which changes the session's context, and returns the reply.
+    """
+    n_before = session.length()  # the reply's span begins after these tokens
+
+    def send_for_json() -> dict[str, object]:
+        """Send the request, and describe its reply by JSON values."""
+        return _reply_to_json(send(), session, n_before)
+
+    obtained = cache.get_or_send(
+        key, send_for_json, meter=session._meter, role=session._role, shape=session._shape
+    )
+    if obtained.was_stored:  # nothing was sent, so the context lacks the reply
+        session._restore_reply(_ADDED_CONTEXT.validate_python(obtained.value))
+    return _reply_from_json(obtained.value, n_before)
 
 
 def _has_one_reply(kind: str, arguments: Sequence[Any]) -> bool:
@@ -172,7 +220,7 @@ def _arguments_to_json(kind: str, arguments: Sequence[Any]) -> Any:
     return text
 
 
-def _reply_to_json(reply: object, session: Any, n_before: int) -> dict[str, object]:
+def _reply_to_json(reply: object, session: _CachingSession, n_before: int) -> dict[str, object]:
     """A reply as JSON values: {"mass": {"Yes": 0.8}, "top": "Yes"} for probabilities, {"scores":
     [-0.1]} for log-probabilities; for a written reply its fields (_REPLY_FIELDS and "offsets"), its
     number of tokens as "size", and what the session says that it added to the context.

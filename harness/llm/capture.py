@@ -341,8 +341,9 @@ class WriteCapture:
         cache: The cache of the context.
         reduced_blocks: Mean attentions [rows, spans] of each block of rows that was reduced.
         waiting_steps: The rows that wait, oldest first.
-        layer_keys: [kv_heads, tokens, size] of each layer, where a cache holds them in another
-            form; else [].
+        layer_keys: The keys [kv_heads, tokens, size] of each layer as the last captured calls had
+            them; [] where none was captured since the last reduction, and where steps come by
+            `add_step` alone: then those of `cache` are used.
         score_scaling: What the scores are multiplied by before the softmax.
     """
 
@@ -357,9 +358,15 @@ class WriteCapture:
     _reduce_lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add_layer(self, call: AttentionCall) -> None:
-        """Keep one layer's call for a written token, of one query row; with the last layer's, the
-        step is complete: its queries and log-sum-exps are added to `waiting_steps`, and
-        `layer_keys` become the keys of these calls."""
+        """Keep the attention call of one layer for a written token; layers come in their order.
+
+        With the call of the last layer the token's step is complete: its queries and log-sum-exps
+        are added to `waiting_steps`, and `layer_keys` become the keys of these calls.
+
+        Args:
+            call: Its query is [1, heads, 1, size] (the token is the only row), its key [1,
+                kv_heads, tokens, size], its log_sum_exps [1, heads, 1] or None.
+        """
         self._calls_of_step.append(call)
         if len(self._calls_of_step) < len(self.cache.layers):
             return

@@ -154,6 +154,10 @@ def cut_template(
     """Cut the chat template of the model `name` into pieces: what it puts before, between and after
     the contents of turns, found by applying it to made-up contents.
 
+        a template that makes "<s>[INST]Q[/INST]A</s>[INST]Q2[/INST]" of the contents Q, A and Q2
+            -> Pieces(before_first_user="<s>[INST]", before_reply="[/INST]",
+                      before_next_user="</s>[INST]")
+
     Args:
         template: Its text.
         tokens: What it may name: "bos_token" -> "<s>".
@@ -168,34 +172,94 @@ def cut_template(
             follow it, opens a thinking whose markers are not set, or fails.
     """
     applied = _AppliedTemplate(template, tokens, name, date, extra or {})
-    one_turn = applied.to_turns(_USER)
+    rendered_turn = applied.to_turns(_USER)
     applied.check_extra()
-    three_turns = applied.to_turns(_USER, _REPLY, _SECOND_USER)
-    before_user, after_user = _split_at(one_turn, [_USER], name)
-    parts = _split_at(three_turns, [_USER, _REPLY, _SECOND_USER], name)
-    before_user_again, before_earlier_reply, after_reply, after_second_user = parts
-    thinking_start = _thinking_start(after_user, before_earlier_reply)
-    before_reply = after_user.removesuffix(thinking_start)
-    closes_thinking = (thinking or Thinking()).close in thinking_start
-    opens_unknown_thinking = bool(thinking_start) and not (thinking or closes_thinking)
-    keeps_earlier_turns = (
-        before_user_again == before_user
-        and before_earlier_reply == before_reply
-        and after_second_user == after_user
+    rendered_turns = applied.to_turns(_USER, _REPLY, _SECOND_USER)
+    one_turn = _split_one_turn(rendered_turn, name)
+    three_turns = _split_three_turns(rendered_turns, name)
+    thinking_start = _thinking_start(one_turn.after_user, three_turns.before_reply)
+    before_reply = one_turn.after_user.removesuffix(thinking_start)
+    shows_turns_alike = three_turns == _ThreeTurns(
+        before_user=one_turn.before_user,
+        before_reply=before_reply,
+        after_reply=three_turns.after_reply,  # one turn has no such part
+        after_second_user=one_turn.after_user,
     )
-    if not keeps_earlier_turns or opens_unknown_thinking:
+    end_of_thinking = Thinking().close
+    if thinking is not None:
+        end_of_thinking = thinking.close
+    closes_thinking = end_of_thinking in thinking_start
+    opens_thinking = bool(thinking_start) and not closes_thinking
+    if not shows_turns_alike or (opens_thinking and thinking is None):
         raise _changed_turns_error(name, thinking_start)
     if _ROUGH_TEXT not in applied.to_turns(_ROUGH_TEXT):
         raise CannotRun(f"{template_words(name)} rewrites what a user turn says; {_HINT}")
     return Pieces(
-        before_first_user=before_user,
+        before_first_user=one_turn.before_user,
         before_reply=before_reply,
-        before_next_user=after_reply,
+        before_next_user=three_turns.after_reply,
         trims_contents=f" {_USER} " not in applied.to_turns(f" {_USER} "),
         system=_system_pieces(applied.to_messages),
         thinking_start=thinking_start,
         closes_thinking=closes_thinking,
     )
+
+
+class _OneTurn(NamedTuple):
+    """What a template puts around the content of a single user turn.
+
+    Attributes:
+        before_user: Before the content.
+        after_user: After it, where a reply is to follow.
+    """
+
+    before_user: str
+    after_user: str
+
+
+class _ThreeTurns(NamedTuple):
+    """What a template puts around the contents of a user turn, a reply and a second user turn.
+
+    Attributes:
+        before_user: Before the first content.
+        before_reply: Between it and the reply.
+        after_reply: Between the reply and the second user turn's content.
+        after_second_user: After that, where a reply is to follow.
+    """
+
+    before_user: str
+    before_reply: str
+    after_reply: str
+    after_second_user: str
+
+
+def _split_one_turn(rendered: str, name: str) -> _OneTurn:
+    """What stands around the content _USER in a rendered template.
+
+    Args:
+        rendered: The text that the template makes of that content.
+        name: The model's name, for messages.
+
+    Raises:
+        CannotRun: The content is not there once.
+    """
+    before_user, after_user = _split_at(rendered, [_USER], name)
+    return _OneTurn(before_user, after_user)
+
+
+def _split_three_turns(rendered: str, name: str) -> _ThreeTurns:
+    """What stands around the contents _USER, _REPLY and _SECOND_USER in a rendered template.
+
+    Args:
+        rendered: The text that the template makes of these contents.
+        name: The model's name, for messages.
+
+    Raises:
+        CannotRun: A content is not there once.
+    """
+    parts = _split_at(rendered, [_USER, _REPLY, _SECOND_USER], name)
+    before_user, before_reply, after_reply, after_second_user = parts
+    return _ThreeTurns(before_user, before_reply, after_reply, after_second_user)
 
 
 def _thinking_start(after_user: str, before_earlier_reply: str) -> str:

@@ -12,7 +12,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,16 +128,20 @@ def read_with_older(path: Path, field: str) -> Iterator[dict[str, object]]:
 
     Args:
         path: The file as it is named today.
-        field: A key that every object must have, with a text.
+        field: A key that every object of both files must have, with a text.
 
     Raises:
-        DataError: PATH.gz is damaged before its end, or `path` before its last line.
+        DataError: A line of PATH.gz is damaged (but what a killed writer did not end is skipped),
+            or one of `path` before its last.
     """
     older_file = path.with_name(f"{path.name}.gz")
     if older_file.exists():
         try:
             with gzip.open(older_file) as file:
-                yield from map(parse_object, file)
+                for line in file:
+                    value = parse_object(line)
+                    _check_has_text(value, field)
+                    yield value
         except EOFError:  # a writer was killed
             pass
         except (OSError, ValueError, zlib.error) as error:
@@ -203,9 +207,14 @@ def _object_in_line(line: bytes, field: str) -> dict[str, Any]:
         value = parse_object(line)
     except ValueError as error:
         raise ValueError(f"not valid JSON ({error})") from None
+    _check_has_text(value, field)
+    return value
+
+
+def _check_has_text(value: Mapping[str, object], field: str) -> None:
+    """Raise ValueError where an object has no text under the key `field`."""
     if not isinstance(value.get(field), str):
         raise ValueError(f"not an object with a '{field}'")
-    return value
 
 
 def _check_form(value: object, form: TypeAdapter[Any], path: Path, line_number: int) -> None:

@@ -185,9 +185,9 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def with_secrets_masked(text: str) -> str:
-    """Write users, passwords and keys in the addresses of a text as
-    ***; texts without "://" stay as they are.
+def with_address_secrets_masked(text: str) -> str:
+    """The text with *** for the users, passwords and keys in its addresses; a text without "://"
+    stays as it is.
 
     In a text that begins like an address with a password, "postgresql://bob:", everything from the
     user to the last "@" of the text is masked: a password with a space in it, but also words
@@ -195,7 +195,7 @@ def with_secrets_masked(text: str) -> str:
     before a space, so that a password with a space in it stays there, and USER@ up to the first
     "@". Of parameters whose name tells of a secret ("?password=x") the value is masked.
 
-    >>> with_secrets_masked("postgresql://bob:hunter2@db:5432/runs?password=x")
+    >>> with_address_secrets_masked("postgresql://bob:hunter2@db:5432/runs?password=x")
     'postgresql://***@db:5432/runs?password=***'
     """
     if "://" not in text:

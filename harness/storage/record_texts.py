@@ -18,6 +18,7 @@ from harness.storage.record_notes import JudgeNote
 from harness.storage.records import (
     RECORD_KEYS,
     StoredFound,
+    StoredPiece,
     StoredRecord,
     StoredSearch,
     StoredStep,
@@ -119,3 +120,9 @@ def text_checksum(text: str) -> str:
     A lone surrogate is hashed by bytes of its own.
     """
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def checksum_of_missing_text(piece: StoredPiece) -> str | None:
+    """The checksum that a piece has in place of its text: that of a long text, which is in
+    texts.jsonl, or of one that was left out of a bundle; None where it has neither."""
+    return piece.get(CHECKSUM_KEY) or piece.get("sha256")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from harness.engine.runs_in_turn import Hook
 from harness.errors import ConfigError, HarnessError
-from harness.storage.paths import with_secrets_masked
+from harness.storage.paths import with_address_secrets_masked
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY
 from harness.tracking import MAX_TRACES_PER_RUN
 from harness.tracking.store import connection_problem, expand_home
@@ -181,7 +181,7 @@ class BackgroundTracking(Hook):
         sentences = []
         for folder, n_missing in self._n_missing_traces.items():
             if n_missing and folder not in self._errors_of_last_pass:
-                command = f"harness track {shlex.quote(str(folder))} --uri {with_secrets_masked(self._uri)}"
+                command = f"harness track {shlex.quote(str(folder))} --uri {with_address_secrets_masked(self._uri)}"
                 sentences.append(
                     f"{n_missing} questions of {folder} have no trace in MLflow yet; log them with: "
                     f"{command}"

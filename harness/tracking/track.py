@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import CannotRun, HarnessError, SaveError
-from harness.storage.paths import with_secrets_masked
+from harness.storage.paths import with_address_secrets_masked
 from harness.storage.run_folder import StoredRun, read_run
 from harness.tracking import MAX_TRACES_PER_RUN, wandb_address
 from harness.tracking.store import connection_problem, sqlite_path, sqlite_uri
@@ -87,16 +87,16 @@ class StoreError(SaveError):
         path = sqlite_path(uri)
         if path is not None and _DAMAGE_MESSAGE.search(reason):
             move_advice = f"move the damaged {path} away, then "
-        command = f"harness track {shlex.quote(common_folder)} --uri {with_secrets_masked(uri)}"
+        command = f"harness track {shlex.quote(common_folder)} --uri {with_address_secrets_masked(uri)}"
         advice = f"{runs} on disk; {move_advice}fill {store_name} from there with: {command}"
-        super().__init__(f"tracking failed at {with_secrets_masked(uri)} ({self.reason}). {advice}")
+        super().__init__(f"tracking failed at {with_address_secrets_masked(uri)} ({self.reason}). {advice}")
 
 
 def _short_reason(reason: str, uri: str) -> str:
     """Write a reason on one line of at most 200 characters, without
     the secrets of the address `uri`.
     """
-    without_secrets = with_secrets_masked(reason.replace(uri, with_secrets_masked(uri)))
+    without_secrets = with_address_secrets_masked(reason.replace(uri, with_address_secrets_masked(uri)))
     line = " ".join(without_secrets.split())
     if len(line) <= _MAX_REASON_CHARACTERS:
         return line
@@ -168,7 +168,7 @@ def uri_problems(uri: str) -> list[str]:
     kind = _kind_of_store(uri)
     if kind in ("", "file"):
         sentences.append(
-            f"MLflow no longer writes to a folder ('{with_secrets_masked(uri)}'); "
+            f"MLflow no longer writes to a folder ('{with_address_secrets_masked(uri)}'); "
             "give it a database: --mlflow sqlite:///results/mlflow.db"
         )
     elif kind not in _SERVERS + _DATABASES:
@@ -182,7 +182,7 @@ def uri_problems(uri: str) -> list[str]:
         )
     elif kind == "sqlite" and sqlite_path(uri) is None:
         sentences.append(
-            f"'{with_secrets_masked(uri)}' is lost when the process ends; name a file: "
+            f"'{with_address_secrets_masked(uri)}' is lost when the process ends; name a file: "
             "sqlite:///results/mlflow.db"
         )
     return sentences

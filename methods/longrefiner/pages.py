@@ -12,7 +12,7 @@ docs/methods/longrefiner.md#longrefiner-training.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from methods.chunks import Span
 from methods.kept_text import join_spans
@@ -58,16 +58,24 @@ class _HeadingBlock:
 def page_from_text(text: str, offsets: OffsetsOf) -> Page | None:
     """The body and the outline of a page; None for one without headings or with too few paragraphs.
 
+        "Ann is ...\\n== Career ==\\nShe wrote ...\\nShe won ..."
+            -> Page("Ann is ... She wrote ... She won ...", outline)
+
+    Here the outline is a root with an abstract ("Ann is ...") and a section "Career" of two
+    paragraphs; paragraphs of fewer than 20 words were joined before.
+
     Args:
         text: The page, with its headings.
-        offsets: Gives (start, end) of each token of a text.
+        offsets: Gives (start, end) of each token of a text; by them the paragraphs of the outline
+            are shortened to their first and last TOKENS_PER_END tokens.
     """
-    blocks = _heading_blocks(text)
+    blocks = [
+        replace(block, paragraphs=_merge_short(block.paragraphs)) for block in _heading_blocks(text)
+    ]
     if len(blocks) < 2:
         return None
     paragraphs: list[str] = []
     for block in blocks:
-        block.paragraphs = _merge_short(block.paragraphs)
         paragraphs += block.paragraphs
     if len(paragraphs) < _MIN_PARAGRAPHS:
         return None

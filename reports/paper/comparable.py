@@ -41,8 +41,10 @@ _EXCERPT = 40
 def differences(
     value: Value, run: StoredRun, rule: DatasetRule | None = None, runs: Sequence[StoredRun] = ()
 ) -> Findings:
-    """Why the run's number cannot be compared with the printed one, what nothing here proves, and
-    sentences beside a verdict.
+    """What sets a run apart from the run that a printed value must have come from.
+
+        Findings(reasons=["method: similarity_scale is raw, the paper's is all"],
+                 unchecked=["weights"], remarks=["seed 3 was chosen: ..."])
 
     Args:
         value: The printed value.
@@ -51,22 +53,27 @@ def differences(
             default the first.
         runs: All runs at hand, among which the sources of the run's numbers are looked for.
 
+    Returns:
+        `reasons`: sentences on why the two numbers cannot be compared. `unchecked`: words for what
+        may differ and cannot be checked here ("weights"; "code", where another version of the
+        program made the run). `remarks`: sentences to be printed beside the comparison.
+
     Raises:
         UserError: A preset of the mapping cannot be resolved.
         ConfigError: A setting of such a preset is not valid.
     """
     rule = rule or value.rules[0]
-    paper = settings_of(value, rule)
-    found = model_reasons(value, run, paper)
-    found.reasons += _method_reasons(value, run, paper)
+    paper_settings = settings_of(value, rule)
+    found = model_reasons(value, run, paper_settings)
+    found.reasons += _method_reasons(value, run, paper_settings)
     found.reasons += _source_reasons(run, rule, runs)
-    found.reasons += _prompt_reasons(run, paper)
-    found.add(encoder_reasons(run, paper))
-    found.add(data_reasons(value, run, rule, paper))
+    found.reasons += _prompt_reasons(run, paper_settings)
+    found.add(encoder_reasons(run, paper_settings))
+    found.add(data_reasons(value, run, rule, paper_settings))
     found.reasons += _metric_reasons(value, run)
     found.reasons += _incomplete_reasons(value, run)
     found.remarks += _run_remarks(run)
-    found.unchecked += _differences_of_program(run)
+    found.unchecked += _changed_parts_of_program(run)  # whether they change an answer is unknown
     return Findings(
         reasons=found.reasons,
         unchecked=list(dict.fromkeys(found.unchecked)),
@@ -86,16 +93,16 @@ def _run_remarks(run: StoredRun) -> list[str]:
     return remarks
 
 
-def _differences_of_program(run: StoredRun) -> list[str]:
+def _changed_parts_of_program(run: StoredRun) -> list[str]:
     """What differs between the program that made the run and this one: ["code", "packages"], one of
     them, or []."""
-    here = program_versions()
-    found = []
-    if run.manifest.git != here.git:
-        found.append("code")
-    if run.manifest.packages != here.packages:
-        found.append("packages")
-    return found
+    this_program = program_versions()
+    changed_parts = []
+    if run.manifest.git != this_program.git:
+        changed_parts.append("code")
+    if run.manifest.packages != this_program.packages:
+        changed_parts.append("packages")
+    return changed_parts
 
 
 def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:

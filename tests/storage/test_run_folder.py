@@ -314,3 +314,10 @@ def test_rows_that_older_versions_compressed_come_before_newer_ones(tmp_path):
     old.write_bytes(whole[:12] + b"\0\0" + whole[14:])
     with pytest.raises(DataError, match="texts.jsonl.gz: damaged"):
         list(read_with_older(path, "sha256"))
+
+
+def test_a_compressed_row_without_its_key_is_a_damage_that_names_the_file(tmp_path):
+    older_file = tmp_path / "texts.jsonl.gz"
+    older_file.write_bytes(gzip.compress(json_line({"text": "no checksum"})))
+    with pytest.raises(DataError, match="texts.jsonl.gz: damaged .*not an object with a 'sha256'"):
+        list(read_with_older(tmp_path / "texts.jsonl", "sha256"))

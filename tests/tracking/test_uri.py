@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import CannotRun, UserError
-from harness.storage.paths import with_secrets_masked
+from harness.storage.paths import with_address_secrets_masked
 from harness.tracking.background import BackgroundTracking
 from harness.tracking.sqlite_store import sqlite_lock
 from harness.tracking.store import connection_problem, expand_home, sqlite_uri
@@ -141,13 +141,13 @@ PLAIN = [
 
 @pytest.mark.parametrize(("text", "expected"), SECRETS)
 def test_masked(text, expected):
-    assert with_secrets_masked(text) == expected
-    assert with_secrets_masked(expected) == expected
+    assert with_address_secrets_masked(text) == expected
+    assert with_address_secrets_masked(expected) == expected
 
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_what_holds_no_secret_stays_as_it_is(text):
-    assert with_secrets_masked(text) == text
+    assert with_address_secrets_masked(text) == text
 
 
 def test_sentences_about_a_store_hold_no_secret():

@@ -237,8 +237,13 @@ def _count_retries(usage: Usage) -> int:
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """A drawing for each data set, model and score, from the rows of `frame`: the score over the
-    requests, a point a run."""
+    """A drawing for each data set, model and score of the table: the mean score × 100 over
+    the requests that search and answer took per question, a line for each method.
+
+    Args:
+        table: A row for each run and score, with the columns dataset, method, model, score,
+            `requests` and `mean`; a row without one of the last two is left out.
+    """
     requests_axis = Axis("requests a question, construction apart", starts_at_zero=True)
     panel_list = []
     for (dataset, model, score), rows in table.groupby(COLUMNS_IN_TITLE, sort=False):

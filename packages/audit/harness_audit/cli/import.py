@@ -173,11 +173,11 @@ def _score_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
     for name in all_scores.columns.drop(_FAILED):
         estimate = _Estimate.of(all_scores[name])
         estimate_of_answered = _Estimate.of(answered_scores[name])
-        over = ""
+        over_which = ""
         if len(answered_scores) < len(all_scores):
-            over = f" over the {estimate_of_answered.count} answered"
+            over_which = f" over the {estimate_of_answered.count} answered"
         printed = _printed_mean(repeats[0], name)
-        comparison = _compare_with_printed(printed, estimate_of_answered, over)
+        comparison = _compare_with_printed(printed, estimate_of_answered, over_which)
         mean_and_error = _plus_minus((estimate.mean, estimate.error))
         rows.append((f"  {name}", mean_and_error, f"of {estimate.count}", comparison))
     return rows
@@ -218,32 +218,38 @@ def _printed_mean(imported: Imported, name: str) -> tuple[float | None, float | 
 
 
 def _compare_with_printed(
-    printed: tuple[float | None, float | None], computed: _Estimate, over: str
+    printed: tuple[float | None, float | None], computed: _Estimate, over_which: str
 ) -> str:
-    """Say whether the tool printed what is computed here: "as printed there", "printed there: 0.42
-    ± 0.03"; "" where it printed nothing that can be compared.
+    """Say whether the tool printed the mean and the standard error that are computed here.
+
+        "printed there: 0.42 ± 0.03"                              it printed others
+        "as printed there"                                        it printed the same
+        "0.42 ± 0.03 over the 190 answered, as printed there"     the same, but not of all questions
+        ""                                                        it printed neither
 
     Args:
         printed: (mean, standard error) in the tool's file; None for what is not there.
         computed: The same, from its answers; a NaN is not compared (one value has no standard
             error, for which Inspect prints 0).
-        over: Which questions both are over, if not all: " over the 190 answered". The sentence then
-            names the computed values too, as those of all questions stand beside it.
+        over_which: Which questions both are over, if not all: " over the 190 answered". The table
+            then has other values beside this sentence, those of all questions.
     """
     printed_values: list[float] = []
-    same = True
-    for there, here in zip(printed, (computed.mean, computed.error), strict=True):
-        if there is None or math.isnan(here):
+    are_equal = True
+    computed_values = (computed.mean, computed.error)
+    for printed_value, computed_value in zip(printed, computed_values, strict=True):
+        if printed_value is None or math.isnan(computed_value):
             continue
-        printed_values.append(there)
-        same = same and math.isclose(there, here, rel_tol=0, abs_tol=_TOLERANCE)
+        printed_values.append(printed_value)
+        if not math.isclose(printed_value, computed_value, rel_tol=0, abs_tol=_TOLERANCE):
+            are_equal = False
     if not printed_values:
         return ""
-    if not same:
-        return f"printed there{over}: {_plus_minus(printed_values)}"
-    if not over:
+    if not are_equal:
+        return f"printed there{over_which}: {_plus_minus(printed_values)}"
+    if not over_which:
         return "as printed there"
-    return f"{_plus_minus((computed.mean, computed.error))}{over}, as printed there"
+    return f"{_plus_minus(computed_values)}{over_which}, as printed there"
 
 
 def _plus_minus(values: Sequence[float]) -> str:
