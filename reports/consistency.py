@@ -12,9 +12,9 @@ fits can still be made up; only a run of one's own shows that.
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 

@@ -312,7 +312,8 @@ def _page_html(
         damaged: The names of damaged runs, which were left out.
     """
     command = [
-        with_address_secrets_masked(word) for word in command_without_home(["harness", *sys.argv[1:]])
+        with_address_secrets_masked(word)
+        for word in command_without_home(["harness", *sys.argv[1:]])
     ]
     margin: float | None = None
     if options.paper:

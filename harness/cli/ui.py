@@ -48,7 +48,9 @@ def ui(
             f"{with_address_secrets_masked(uri)}"
         )
     server = f"http://127.0.0.1:{port}"
-    sys.stderr.write(f"MLflow over {with_address_secrets_masked(uri)}: {server} (press Ctrl-C to stop)\n")
+    sys.stderr.write(
+        f"MLflow over {with_address_secrets_masked(uri)}: {server} (press Ctrl-C to stop)\n"
+    )
     if file is not None:
         _say_comparisons(file, server)
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]

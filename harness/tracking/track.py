@@ -87,16 +87,22 @@ class StoreError(SaveError):
         path = sqlite_path(uri)
         if path is not None and _DAMAGE_MESSAGE.search(reason):
             move_advice = f"move the damaged {path} away, then "
-        command = f"harness track {shlex.quote(common_folder)} --uri {with_address_secrets_masked(uri)}"
+        command = (
+            f"harness track {shlex.quote(common_folder)} --uri {with_address_secrets_masked(uri)}"
+        )
         advice = f"{runs} on disk; {move_advice}fill {store_name} from there with: {command}"
-        super().__init__(f"tracking failed at {with_address_secrets_masked(uri)} ({self.reason}). {advice}")
+        super().__init__(
+            f"tracking failed at {with_address_secrets_masked(uri)} ({self.reason}). {advice}"
+        )
 
 
 def _short_reason(reason: str, uri: str) -> str:
     """Write a reason on one line of at most 200 characters, without
     the secrets of the address `uri`.
     """
-    without_secrets = with_address_secrets_masked(reason.replace(uri, with_address_secrets_masked(uri)))
+    without_secrets = with_address_secrets_masked(
+        reason.replace(uri, with_address_secrets_masked(uri))
+    )
     line = " ".join(without_secrets.split())
     if len(line) <= _MAX_REASON_CHARACTERS:
         return line
