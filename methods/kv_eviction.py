@@ -140,11 +140,16 @@ def _pairs_of_observed_queries(sizes: RankingSizes) -> int:
 
 
 def _pairs_of_mean_query(sizes: RankingSizes) -> int:
-    """The products of the mean query with all keys, of the queries with each other for their
-    covariance C, and of k C k for every key k."""
+    """What the press multiplies with the mean query and with the covariance C of the queries, in
+    pairs: a pair is a product of two vectors of h = `head_size` numbers, h multiplications.
+
+    For each token: k q with the mean query q is 1 pair; its query's part of C [h, h] takes h * h
+    multiplications, h pairs; k C k is h pairs for C k, and 1 for k times that.
+    """
+    mean_query = sizes.tokens_read
     covariance = sizes.head_size * sizes.tokens_read
     quadratic_form = (sizes.head_size + 1) * sizes.tokens_read
-    return sizes.tokens_read + covariance + quadratic_form
+    return mean_query + covariance + quadratic_form
 
 
 def _pairs_of_repetition(sizes: RankingSizes) -> int:
@@ -349,14 +354,15 @@ class CutReader:
         reply.
 
         Args:
-            generation: The plain model and the context's tokens.
-            cache: An empty cache of transformers.
+            generation: The plain model and the context's tokens; it holds the reply once that is
+                written, and the session takes it from there.
+            cache: An empty cache of transformers; it grows.
         """
         ids = generation.ids
         logits = self._read_and_cut(generation, cache, ids[: self.tokens_read])
         if self.tokens_read < len(ids):
-            logits = generation.read(ids[self.tokens_read :], cache, self.tokens_read)
-        generation.write(logits, cache, len(ids))
+            logits = generation.read(ids[self.tokens_read :], cache, position=self.tokens_read)
+        generation.write(logits, cache, position=len(ids))
 
     def _read_and_cut(self, generation: PlainGeneration, cache: Any, ids: Sequence[int]) -> Any:
         """Read tokens under the press; a text that fits the budget is read without one.

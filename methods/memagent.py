@@ -8,6 +8,7 @@ memories counts as search. Source: docs/methods/qrmem.md#memagent.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from harness.method import Indexes, Method, MethodConfig, Tools, Traits
 from harness.method.settings import setting
@@ -61,9 +62,16 @@ def segment_spans(text: str, segment_tokens: int, model: MeteredModel) -> list[S
     return [(text_start + start, text_start + end) for start, end in spans]
 
 
+class Reply(NamedTuple):
+    """The text of a reply, and how many tokens its request has."""
+
+    text: str
+    request_tokens: int
+
+
 def send_request(
     request: Pieces, max_tokens: int, window: int | None, model: MeteredModel
-) -> tuple[str, int]:
+) -> Reply:
     """Send a request in a conversation of its own.
 
     Args:
@@ -72,9 +80,6 @@ def send_request(
         window: Most tokens of both; None: the model's window.
         model: The model that is asked.
 
-    Returns:
-        The reply, and the tokens of the request.
-
     Raises:
         WindowExceeded: Both do not fit the window.
     """
@@ -82,7 +87,7 @@ def send_request(
     require_room(request_tokens + max_tokens, model, window)
     with model.session() as session:
         feed(session, request)
-        return session.write(max_tokens).text, request_tokens
+        return Reply(session.write(max_tokens).text, request_tokens)
 
 
 class MemAgent(Method):
@@ -123,22 +128,25 @@ class MemAgent(Method):
         spans = segment_spans(document.text, config.segment_tokens, model)
         with tools.phase("search"):
             memory, steps = self._overwrite_memory(question, document, spans, tools)
-        request = FINAL.with_replacements(config).fill(
+        prompt = FINAL.with_replacements(config)  # the settings may replace the prompt by another
+        request = prompt.fill(
             instruction=tools.task.instruction,
             question=[question.text],
             options=options(question),
             memory=[memory],
         )
-        max_tokens = (
-            config.answer_tokens or tools.task.max_answer_tokens
-        )  # the setting, if it is set
-        reply, _ = send_request(request, max_tokens, config.window, model)
-        text = tools.task.answer_in(reply)
+        max_tokens = config.answer_tokens or tools.task.max_answer_tokens
+        reply = send_request(request, max_tokens, config.window, model)
         sources = tuple((document.id, start, end) for start, end in spans)
         shown_memory: tuple[Shown, ...] = ()
-        if spans:
+        if spans:  # the memory is a text that the model wrote from these spans
             shown_memory = (Shown("generated", document.id, text=memory, sources=sources),)
-        return Answer(text, shown_memory, f"{len(spans)} segments", tuple(steps))
+        return Answer(
+            text=tools.task.answer_in(reply.text),
+            shown=shown_memory,
+            stop_reason=f"{len(spans)} segments",
+            steps=tuple(steps),
+        )
 
     def _overwrite_memory(
         self, question: Question, document: Document, spans: Sequence[Span], tools: Tools
@@ -164,13 +172,15 @@ class MemAgent(Method):
                 memory=[memory],
                 section=[document.text[start:end]],
             )
-            memory, request_tokens = send_request(
-                request, config.memory_tokens, config.window, tools.model()
-            )
-            segment = Shown("span", document.id, start, end)
-            flops = tools.meter.flops()
+            reply = send_request(request, config.memory_tokens, config.window, tools.model())
+            memory = reply.text
             step = Step(
-                "memory", number, tokens=request_tokens, flops=flops, shown=segment, note=memory
+                "memory",
+                number,
+                tokens=reply.request_tokens,
+                flops=tools.meter.flops(),
+                shown=Shown("span", document.id, start, end),
+                note=memory,
             )
             steps.append(step)
         return memory, steps

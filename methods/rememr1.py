@@ -170,14 +170,12 @@ class ReMemR1(Method):
             recalled=[memory.recalled],
             memory=[memory.text],
         )
-        max_tokens = (
-            config.answer_tokens or tools.task.max_answer_tokens
-        )  # the setting, if it is set
-        reply, _ = send_request(request, max_tokens, config.window, model)
+        max_tokens = config.answer_tokens or tools.task.max_answer_tokens
+        reply = send_request(request, max_tokens, config.window, model)
         n_recalls = sum(step.action == "recall" for step in steps)
         reason = f"{len(spans)} segments, {n_recalls} recalls"
         shown_memories = _shown_memories(memory, document.id, spans)
-        return Answer(tools.task.answer_in(reply), shown_memories, reason, tuple(steps))
+        return Answer(tools.task.answer_in(reply.text), shown_memories, reason, tuple(steps))
 
     def _read_segments(
         self, document: Document, spans: Sequence[Span], question: Question, tools: Tools
@@ -232,13 +230,13 @@ class ReMemR1(Method):
             memory=[memory.text],
             section=[segment_text],
         )
-        reply, request_tokens = send_request(request, config.memory_tokens, config.window, model)
-        query = memory.overwrite(reply, model)
+        reply = send_request(request, config.memory_tokens, config.window, model)
+        query = memory.overwrite(reply.text, model)
         flops = tools.meter.flops()
         step = Step(
             "memory",
             segment_number,
-            tokens=request_tokens,
+            tokens=reply.request_tokens,
             flops=flops,
             shown=segment,
             note=memory.text,

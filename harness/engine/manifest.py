@@ -36,7 +36,7 @@ from harness.engine.plan_models import server_shapes
 from harness.engine.run_hash import recorded_inputs
 from harness.errors import UserError
 from harness.llm.model_info import find_or_download
-from harness.method.abilities import numbers_from_runs
+from harness.method.abilities import settings_that_runs_can_give
 from harness.storage.files import read_object
 from harness.storage.manifest_file import (
     Amount,
@@ -199,19 +199,26 @@ def _with_optional_keys(
 
 def _amounts(plan: PlannedRun) -> dict[str, Amount]:
     """Parameter -> its number and where it comes from, for those that the paper prints for this
-    data set, and those that another run gave. Only parameters that a run may give are looked at."""
+    data set, and those that another run gave. Only parameters that a run may give are looked at.
+
+    {"max_nodes": Amount(value=12, note="max_nodes = 12, printed in the paper (...)")}
+    """
     amounts: dict[str, Amount] = {}
-    for name in numbers_from_runs(plan.method):
+    for name in settings_that_runs_can_give(plan.method):
         origin = plan.origins.get(f"method.params.{name}", "")
-        # "configs/methods/pecan-printed.yaml, by_dataset": a table of numbers by data set
-        is_printed_number = origin.startswith("configs/") and origin.endswith(", by_dataset")
-        if is_printed_number:
+        if _is_table_of_shipped_preset(origin):
             value = getattr(plan.method.config, name)
             note = f"{name} = {value}, printed in the paper ({origin})"
             amounts[name] = Amount(value=value, note=note)
     for name, number in plan.numbers_from_runs.items():
         amounts[name] = number.amount
     return amounts
+
+
+def _is_table_of_shipped_preset(origin: str) -> bool:
+    """Whether a setting's origin is a shipped preset's table of numbers by data set, which a paper
+    prints: "configs/methods/pecan-printed.yaml, by_dataset"."""
+    return origin.startswith("configs/") and origin.endswith(", by_dataset")
 
 
 def _shapes_by_role(

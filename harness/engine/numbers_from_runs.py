@@ -28,7 +28,7 @@ from harness.cost.flops import DEFAULT_CONVENTION, Event, EventKind, ModelShape,
 from harness.cost.usage import sum_phases, tokens_of
 from harness.errors import UserError
 from harness.method import Method
-from harness.method.abilities import numbers_from_runs
+from harness.method.abilities import settings_that_runs_can_give
 from harness.storage.manifest_file import Amount
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun, read_run
@@ -127,7 +127,7 @@ def parameters_naming_runs(cls: type[Method], params: Mapping[str, object]) -> d
         params: Parameter -> value, as the settings have them.
     """
     naming: dict[str, str] = {}
-    for name in numbers_from_runs(cls):
+    for name in settings_that_runs_can_give(cls):
         value = params.get(name)
         if isinstance(value, str) and value.startswith(FROM):
             naming[name] = value
@@ -146,7 +146,7 @@ def number_from_run(method: Method, preset: str, parameter: str, reference: str)
     Raises:
         UserError: There is no such folder, its run is not finished, or it gives no such number.
     """
-    if parameter not in numbers_from_runs(method):
+    if parameter not in settings_that_runs_can_give(method):
         raise UserError(
             f"method.{parameter} does not fix what is shown with these settings; give it a number"
         )
@@ -157,7 +157,7 @@ def number_from_run(method: Method, preset: str, parameter: str, reference: str)
             f"method.{parameter} cannot come from {run.path}: no question is answered there"
         )
     n_failed = len(run.records) - len(records)
-    if numbers_from_runs(method)[parameter] == NODES:
+    if settings_that_runs_can_give(method)[parameter] == NODES:
         number_and_mean = _mean_visited_nodes(parameter, run, records)
     else:
         number_and_mean = _piece_count_of_equal_cost(method, parameter, run, records)
@@ -344,7 +344,7 @@ def _piece_count_of_equal_cost(
     usages = [record.usage for record in records]
     total_usage = sum_phases(usages, "search", "answer")
     answer_tokens = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(records))
-    field_with_piece_tokens = numbers_from_runs(method)[parameter]  # "chunk_tokens"
+    field_with_piece_tokens = settings_that_runs_can_give(method)[parameter]  # "chunk_tokens"
     piece_tokens = int(getattr(method.config, field_with_piece_tokens))
     prompt_tokens = _prompt_tokens(run, records)
     embed_calls: list[ModelCall] = []

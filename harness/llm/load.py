@@ -21,7 +21,7 @@ _MAX_LOADED = 2
 """The runs of a suite use one or two models; loading an 8B model again for every run takes
 minutes."""
 _loaded: OrderedDict[str, HFModel] = OrderedDict()
-"""The settings of a model -> the model, that of the latest run last."""
+"""The settings of a model, without sampling -> the model, that of the latest run last."""
 
 
 class Transformers(Backend):
@@ -34,9 +34,14 @@ class Transformers(Backend):
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
         """Load the model, or return the loaded one without anything of an earlier run; the last two
-        models stay loaded in the process, and settings that differ in sampling alone share one.
-        Files that are not here are downloaded. Raises CannotRun where it cannot be loaded."""
-        key = config.model_dump_json(exclude={*SAMPLING}) + canonical_json(facts.identity)
+        models stay loaded in the process. Files that are not here are downloaded. Raises CannotRun
+        where it cannot be loaded.
+
+        Settings that differ in sampling alone share a model: it has no sampling of its own, each
+        question's `tools.model()` brings it (harness/engine/tools.py).
+        """
+        settings_without_sampling = config.model_dump_json(exclude={*SAMPLING})
+        key = settings_without_sampling + canonical_json(facts.identity)
         if key not in _loaded:
             while len(_loaded) >= _MAX_LOADED:
                 _loaded.popitem(last=False)  # that of the oldest run

@@ -168,7 +168,7 @@ def needs_trained_adapters(method: Method) -> bool:
     return False
 
 
-def numbers_from_runs(method: Method | type[Method]) -> Mapping[str, str]:
+def settings_that_runs_can_give(method: Method | type[Method]) -> Mapping[str, str]:
     """The settings whose number a finished run can give (method.k=from:RUN_FOLDER).
 
     Args:

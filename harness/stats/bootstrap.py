@@ -39,6 +39,7 @@ from harness.stats.resampling import (
 )
 from harness.stats.sign_flips import sign_flip_test
 
+# Names of clusters, or their numbers in the order of the names, 0 for the first.
 Labels = Sequence[str] | Sequence[int] | NDArray[np.int32]
 
 LEVEL = 0.95  # of every interval that is shown, unless its place says otherwise
@@ -94,8 +95,8 @@ def interval(
 
     Args:
         values: (n,), finite.
-        clusters: n labels, or an array of their places in sorted order. The order of the values
-            does not matter.
+        clusters: The cluster of each value: n names, or n integers, the numbers of the names in
+            sorted order. The order of the values does not matter.
         seed: Fixes the resamples of costs.
         resamples: The number of resamples of costs.
         level: Coverage, between 0 and 1.
@@ -151,12 +152,13 @@ def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> ClusterSu
     """The sum of the values and their number in each cluster, in the order of the labels.
 
     ([1.0, 0.0, 1.0], ["d1", "d1", "d2"]) -> ClusterSums([1.0, 1.0], [2.0, 1.0]). Values of a cluster
-    are added in sorted order, so the result does not depend on their order. Clusters without a
-    value are left out.
+    are added in sorted order, so the result does not depend on their order. Numbers that no value
+    has, such as 1 in [0, 0, 2], are no clusters.
 
     Args:
         values: (n,), finite.
-        clusters: n labels, or an array of their places in sorted order.
+        clusters: The cluster of each value: n names, or n integers, the numbers of the names in
+            sorted order ([0, 0, 1] for ["d1", "d1", "d2"]).
 
     Raises:
         ValueError: Values that are not finite, or lengths that differ.
@@ -169,12 +171,13 @@ def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> ClusterSu
     if not len(numbers):
         return ClusterSums(np.zeros(0), np.zeros(0))
     cluster_numbers = np.asarray(clusters)
-    if cluster_numbers.dtype.kind != "i":
+    are_names = not np.issubdtype(cluster_numbers.dtype, np.signedinteger)
+    if are_names:
         cluster_numbers = np.unique(cluster_numbers, return_inverse=True)[1]
     order = np.lexsort((numbers, cluster_numbers))
     sums = np.bincount(cluster_numbers[order], weights=numbers[order])
     sizes = np.bincount(cluster_numbers)
-    has_values = sizes > 0  # labels that have a value
+    has_values = sizes > 0
     return ClusterSums(
         sums=sums[has_values].astype(np.float64), sizes=sizes[has_values].astype(np.float64)
     )

@@ -166,19 +166,22 @@ class RunStore:
         yield from _unchecked_records(self.folder / RECORDS)
 
     def known_records(self) -> Iterator[StoredRecord]:
-        """Stream the records that earlier starts left for the questions of this store.
+        """Stream the records that are on disk for the questions that this store writes.
 
-        A store of a part of the run first yields what the whole run's file has of its questions,
-        then what its own file has.
+        A store of the whole run reads its records.jsonl. A store of a part of the run reads two
+        files: first the whole run's records.jsonl, of which it yields the part's questions alone,
+        then its own.
         """
         yield from self._records_of_own_questions(RECORDS)
 
     def _records_of_own_questions(self, name: str) -> Iterator[StoredRecord]:
-        """Stream the records of a file for the questions of this store.
+        """Stream the records of a file for the questions that this store writes.
+
+        A store of a part of the run first yields what the whole run's file has of the part's
+        questions, then what its own file has.
 
         Args:
-            name: RECORDS or UNSCORED. A store of a part first yields what the whole run's file of
-                this name has of its questions, then what its own file has.
+            name: RECORDS or UNSCORED, the name of the file in both folders.
         """
         if self.part is not None:
             for record in _unchecked_records(self.run_folder / name):

@@ -22,7 +22,7 @@ from harness.config.yaml_tree import flatten
 from harness.engine.completed_method import make_method
 from harness.errors import ConfigError
 from harness.method import Method
-from harness.method.abilities import numbers_from_runs, roles_with_adapters
+from harness.method.abilities import roles_with_adapters, settings_that_runs_can_give
 from reports.paper.mapping import DatasetRule
 from reports.paper.printed import Value
 
@@ -150,7 +150,7 @@ def _method_settings(value: Value, preset_run: RunSettings, method: Method) -> d
         method: The method of the preset.
     """
     params = method.config.model_dump(mode="json")
-    params_given_by_runs = numbers_from_runs(type(method))
+    params_given_by_runs = settings_that_runs_can_give(type(method))
     for key, given in preset_run.method.params.items():
         if key in params_given_by_runs and isinstance(given, str):
             params[key] = given

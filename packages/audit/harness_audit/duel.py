@@ -62,7 +62,7 @@ class Entrant:
         name: The method's name.
         result: Its run.
         questions: How many questions it answered for the duel.
-        of: How many questions the duel has.
+        n_questions_of_duel: How many questions the duel has.
         tokens: What these answers cost, with the indexes that were built for them.
         seconds: The seconds that they took, likewise.
     """
@@ -70,7 +70,7 @@ class Entrant:
     name: str
     result: RunResult
     questions: int
-    of: int
+    n_questions_of_duel: int
     tokens: float
     seconds: float
 
@@ -78,7 +78,7 @@ class Entrant:
     def saved(self) -> Saved:
         """What an early stop saved: the questions left, at the mean cost of those asked; no cost
         where none was asked."""
-        left = self.of - self.questions
+        left = self.n_questions_of_duel - self.questions
         if self.questions == 0:
             return Saved(left, 0.0, 0.0)
         share = left / self.questions
@@ -427,7 +427,7 @@ class _Race:
             name,
             result,
             questions=len(answered_examples),
-            of=self.questions,
+            n_questions_of_duel=self.questions,
             tokens=tokens,
             seconds=seconds,
         )

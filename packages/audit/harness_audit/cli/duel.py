@@ -204,7 +204,7 @@ def _as_json(outcome: DuelResult) -> str:
             "run": str(entrant.result.folder),
             "rank": outcome.ranks(entrant.name),
             "questions": entrant.questions,
-            "of": entrant.of,
+            "of": entrant.n_questions_of_duel,
             "saved": asdict(entrant.saved),
         }
         runs.append(run)
@@ -224,15 +224,19 @@ def _as_text(outcome: DuelResult) -> str:
             f"  {outcome.left_out} questions are left out, which {outcome.score} does not judge"
         )
     rows: list[tuple[str, ...]] = [_HEADS]
-    n_answers_of_all = 0
-    n_saved = 0
+    n_answers_without_stops = 0
+    n_answers_saved = 0
+    # Ranks are (best, worst), as the verdicts leave them possible: (1, 2) before (1, 3).
     for entrant in sorted(outcome.entrants, key=lambda entrant: outcome.ranks(entrant.name)):
         best_rank, worst_rank = outcome.ranks(entrant.name)
         rows.append(_row(entrant, best_rank, worst_rank))
-        n_answers_of_all += entrant.of
-        n_saved += entrant.saved.questions
-    share = f"{100 * n_saved / n_answers_of_all:.0f} %"
-    lines.append(f"  {n_saved} of {n_answers_of_all} answers saved against running all ({share})")
+        n_answers_without_stops += entrant.n_questions_of_duel
+        n_answers_saved += entrant.saved.questions
+    share = f"{100 * n_answers_saved / n_answers_without_stops:.0f} %"
+    lines.append(
+        f"  {n_answers_saved} of {n_answers_without_stops} answers saved against running all "
+        f"({share})"
+    )
     return "\n".join([*lines, "", aligned_columns(rows)])
 
 
@@ -273,7 +277,7 @@ def _row(entrant: Entrant, best_rank: int, worst_rank: int) -> tuple[str, ...]:
     if saved.questions:
         saved_tokens = f"about {saved.tokens:,.0f}"
         saved_time = f"about {duration_text(saved.seconds)}"
-    asked = f"{entrant.questions} of {entrant.of}"
-    saved_share = f"{saved.questions} ({100 * saved.questions / entrant.of:.0f} %)"
+    asked = f"{entrant.questions} of {entrant.n_questions_of_duel}"
+    saved_share = f"{saved.questions} ({100 * saved.questions / entrant.n_questions_of_duel:.0f} %)"
     folder = str(entrant.result.folder)
     return (entrant.name, rank, asked, saved_share, saved_tokens, saved_time, folder)

@@ -88,9 +88,9 @@ class GrowingText:
 
     Attributes:
         base: All facts so far.
-        subjects: Subject -> its facts, each with its sentence, in the order they were added.
-        known: Kind of thing -> the names of that kind which facts may use again.
-        named: All things that the sentences name.
+        facts_by_subject: Subject -> its facts, each with its sentence, in the order they were added.
+        reusable_names_by_kind: Kind of thing -> the names of that kind which facts may use again.
+        named_things: All things that the sentences name.
         used_characters: The characters of all sentences, and of titles.
         is_full: Whether a fact was refused because it would have been too long.
     """
@@ -98,12 +98,13 @@ class GrowingText:
     def __init__(
         self, schema: Schema, dice: Dice, max_characters: int, title_characters: int = 0
     ) -> None:
-        """Begin without a fact.
+        """Begin without a fact or a sentence.
 
         Args:
             schema: The relations and their wording.
             dice: Draws all that is random.
-            max_characters: How many characters all sentences may have together.
+            max_characters: How many characters all sentences may have together. Below 4000 a
+                subject gets fewer facts.
             title_characters: How many characters the title of a subject takes beside its name; 0
                 for no titles.
         """
@@ -112,15 +113,15 @@ class GrowingText:
         self.max_characters = max_characters
         self.title_characters = title_characters
         self.base = FactBase()
-        self.subjects: dict[str, list[tuple[Fact, str]]] = {}
-        self.known: dict[str, list[str]] = {}
-        self.named: set[str] = set()
+        self.facts_by_subject: dict[str, list[tuple[Fact, str]]] = {}
+        self.reusable_names_by_kind: dict[str, list[str]] = {}
+        self.named_things: set[str] = set()
         self.used_characters = 0
         self.is_full = False
         self._namer = Namer(dice)
         # Kind -> things that are objects of facts so far, and may become subjects of others.
         self._waiting: dict[str, list[str]] = {}
-        # How many facts a subject gets beyond its first, (least, most); fewer in short texts.
+        # How many facts a subject gets beyond its first: (least, most).
         self._n_further_facts = (2, 6)
         if max_characters < 4000:
             self._n_further_facts = (0, 2)
@@ -147,7 +148,7 @@ class GrowingText:
         name = self.draw_thing(kind)
         is_name = kind not in VALUES
         if is_name:
-            self.known.setdefault(kind, []).append(name)
+            self.reusable_names_by_kind.setdefault(kind, []).append(name)
             if waiting and kind in self.schema.relations_from:
                 self._waiting.setdefault(kind, []).append(name)
         return name
@@ -165,15 +166,15 @@ class GrowingText:
             return False
         sentence = self.schema.sentence_for(fact, self.dice)
         n_characters = len(sentence) + 1
-        if self.title_characters and fact.subject not in self.subjects:
+        if self.title_characters and fact.subject not in self.facts_by_subject:
             n_characters += len(fact.subject) + self.title_characters  # its title
         if not even_if_full and self.used_characters + n_characters > self.max_characters:
             self.is_full = True
             return False
         self.base.add(fact)
-        self.named.update((fact.subject, fact.object))
+        self.named_things.update((fact.subject, fact.object))
         self.used_characters += n_characters
-        self.subjects.setdefault(fact.subject, []).append((fact, sentence))
+        self.facts_by_subject.setdefault(fact.subject, []).append((fact, sentence))
         return True
 
     def ask_path(self, hops: int) -> ProvedQuestion:
@@ -355,8 +356,8 @@ class GrowingText:
                 relation = self.schema.relations[step.removeprefix(INVERSE)]
                 relations_in_questions.append(relation)
         all_relations = list(self.schema.relations.values())
-        while not self.is_full or len(self.subjects) < min_subjects:
-            even_if_full = len(self.subjects) < min_subjects
+        while not self.is_full or len(self.facts_by_subject) < min_subjects:
+            even_if_full = len(self.facts_by_subject) < min_subjects
             relations = all_relations
             if relations_in_questions and self.dice.chance(_SHARE_LOOKING_ALIKE):
                 relations = relations_in_questions
@@ -388,7 +389,7 @@ class GrowingText:
             n_further = self.dice.between(*self._n_further_facts)
         for relation in [first_relation, *self.dice.shuffled(other_relations)[:n_further]]:
             fact_object = ""
-            known_things = self.known.get(relation.object)
+            known_things = self.reusable_names_by_kind.get(relation.object)
             if known_things and self.dice.chance(_SHARE_REUSED_OBJECTS):
                 fact_object = self.dice.pick(known_things)
             is_closed = (relation.name, fact_object) in self.base.closed_objects

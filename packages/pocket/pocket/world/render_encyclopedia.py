@@ -115,8 +115,8 @@ def paragraphs_of(growing_text: GrowingText) -> list[Paragraph]:
     order."""
     dice = growing_text.dice
     paragraphs: list[Paragraph] = []
-    for subject in dice.shuffled([*growing_text.subjects]):
-        facts_with_sentences = dice.shuffled(growing_text.subjects[subject])
+    for subject in dice.shuffled([*growing_text.facts_by_subject]):
+        facts_with_sentences = dice.shuffled(growing_text.facts_by_subject[subject])
         paragraphs.append(Paragraph(subject, [*facts_with_sentences]))
     return paragraphs
 

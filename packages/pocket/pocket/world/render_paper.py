@@ -104,9 +104,9 @@ def _lay_out_paper(order: Order, growing_text: GrowingText) -> Page:
     """
     dice = order.dice
     paragraphs: list[Paragraph] = []
-    for subject in dice.shuffled([*growing_text.subjects]):
+    for subject in dice.shuffled([*growing_text.facts_by_subject]):
         paragraph_of_section: dict[str, Paragraph] = {}  # section -> what it says of the subject
-        for fact, sentence in growing_text.subjects[subject]:
+        for fact, sentence in growing_text.facts_by_subject[subject]:
             section = growing_text.schema.relations[fact.relation].lines[SECTION][0]
             paragraph_on_subject = paragraph_of_section.setdefault(
                 section, Paragraph(section, headed=False)

@@ -150,7 +150,7 @@ def _write_chapters(order: Order, growing_text: GrowingText) -> Page:
     relations = growing_text.schema.relations
     # Each as (moment in the story, fact, its sentence).
     sentences_in_time: list[tuple[float, Fact, str]] = []
-    for facts in growing_text.subjects.values():
+    for facts in growing_text.facts_by_subject.values():
         moment = dice.random()
         for fact, sentence in sorted(facts, key=lambda line: relations[line[0].relation].rank):
             if relations[fact.relation].subject == "person":
@@ -197,7 +197,7 @@ def _draw_options(
         n_draws += 1
         if thing in (question.answer, *wrong_options):
             continue
-        if thing not in growing_text.named or n_draws > _MAX_DRAWS:
+        if thing not in growing_text.named_things or n_draws > _MAX_DRAWS:
             wrong_options.append(thing)
     return tuple(dice.shuffled([question.answer, *wrong_options])), is_hard
 
@@ -235,7 +235,7 @@ def _options_named_in_text(
         things_in_role = [fact.object for fact in facts if fact.relation == question.relation]
     if question.answer not in things_in_role:  # it is the subject of that relation
         things_in_role = []
-    named_things = [name for name in growing_text.known.get(kind, ()) if name in growing_text.named]
+    named_things = [name for name in growing_text.reusable_names_by_kind.get(kind, ()) if name in growing_text.named_things]
     options = dict.fromkeys(  # each once, in order
         [*growing_text.dice.shuffled(things_in_role), *growing_text.dice.shuffled(named_things)]
     )

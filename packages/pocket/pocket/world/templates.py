@@ -105,7 +105,8 @@ class Relation:
 
     @property
     def has_question_for_same_object(self) -> bool:
-        """Whether a question can ask if two things have the same object."""
+        """Whether it has the wording of a question if two things have the same object: "Are {a} and
+        {b} in the same language?"."""
         return SAME_OBJECT in self.lines
 
     @property
