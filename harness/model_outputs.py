@@ -259,7 +259,8 @@ class PlainGeneration(Protocol):
         """
 
     def write(self, row: Any, cache: Any, position: int) -> None:
-        """Write the reply up to its end, token by token, as the run's decoding picks them.
+        """Write the reply up to its end, token by token, as the run's decoding picks them. It is
+        kept here; `Session.write_plain` returns it once the method's function ends.
 
         Args:
             row: The logits of its first token [vocab].

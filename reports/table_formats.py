@@ -302,19 +302,15 @@ def _as_latex(table: Section) -> str:
     """A LaTeX table (reports/latex.py) that ranks its scores and names upper bounds, which have no
     rank.
 
-    Columns of failed questions and cut texts are left out unless the user named them. Without the
-    column of notes, the notes of single rows become comments.
+    Columns of failed questions and cut texts are left out unless the user named them. The notes of
+    single rows stand below the table; where columns were named, but not that of the notes, they
+    become comments of the LaTeX file.
     """
-    named_columns = table.named_columns
-    if named_columns is None:  # a table without a choice of columns: none is left out
-        named_columns = (*_COLUMNS_NOT_IN_PAPERS, _NOTES_COLUMN)
-    present = [name for name in _COLUMNS_NOT_IN_PAPERS if name in table.frame]
-    left_out = [name for name in present if name not in named_columns]
-    cells = Cells(table.frame.drop(columns=left_out), table.gaps)
+    cells = Cells(table.frame.drop(columns=_columns_left_out_of_papers(table)), table.gaps)
     notes = _cells_on_one_line(cells.footnotes)
     footnotes: list[str] = []
     comments: list[str] = []
-    if _NOTES_COLUMN in named_columns:
+    if table.named_columns is None or _NOTES_COLUMN in table.named_columns:
         footnotes = [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
     else:
         cells.remove_marks_of_footnotes()
@@ -336,6 +332,15 @@ def _as_latex(table: Section) -> str:
             comments=comments,
         )
     )
+
+
+def _columns_left_out_of_papers(table: Section) -> list[str]:
+    """The columns of failed questions and cut texts that a table has and nobody named; [] where it
+    is not known which columns were named."""
+    if table.named_columns is None:
+        return []
+    present = [name for name in _COLUMNS_NOT_IN_PAPERS if name in table.frame]
+    return [name for name in present if name not in table.named_columns]
 
 
 def _notes_on_unranked_methods(frame: pd.DataFrame) -> list[str]:

@@ -546,12 +546,12 @@ class _Resolver:
     ) -> list[Layer]:
         """The values that the user's layers set for a part, lowest first.
 
-        Values for another part than the chosen one are left out, and a sentence on them is added to
-        `warnings`.
+        A layer {"name": "llama", "window": 2048} of a file sets nothing where the user chose
+        another model than "llama": a sentence on what it sets is then added to `warnings`.
 
         Args:
             part: The part.
-            part_name: Its name.
+            part_name: Its name, and whether the user chose it.
             base: The settings that the layers replace.
         """
         layers: list[Layer] = []
@@ -559,16 +559,16 @@ class _Resolver:
             settings = {
                 key: value for key, value in values.items() if key not in ("name", "default")
             }
-            names_another = _names_another_part(values, str(part_name.name))
-            if not part_name.is_chosen or not names_another:
-                if "default" in values:
-                    settings = self._settings_next_to_default(part, base, settings)
-                layers.append(Layer(origin, _settings_replacing_base(part, base, origin, settings)))
-            elif settings:
-                unused = f"{', '.join(sorted(settings))} of {part.field} '{values['name']}'"
-                self.warnings.append(
-                    f"{origin} sets {unused}; not used, as '{base.name}' was chosen"
-                )
+            if part_name.is_chosen and _names_another_part(values, str(part_name.name)):
+                if settings:
+                    unused = f"{', '.join(sorted(settings))} of {part.field} '{values['name']}'"
+                    self.warnings.append(
+                        f"{origin} sets {unused}; not used, as '{base.name}' was chosen"
+                    )
+                continue
+            if "default" in values:
+                settings = self._settings_next_to_default(part, base, settings)
+            layers.append(Layer(origin, _settings_replacing_base(part, base, origin, settings)))
         return layers
 
     def _settings_next_to_default(

@@ -224,37 +224,79 @@ def _load_official(
         DataError: A row cannot be used, or there is none of the split.
     """
     set_name = _SET_OF_SPLIT.get(config.split.lower(), config.split)
-    story_row_by_id = _read_story_rows(folder, set_name)
-    stories = open_stories(folder)
+    stories = _OfficialStories(folder, _read_story_rows(folder, set_name), open_stories(folder))
     questions = _ReadQuestions(limit)
     fingerprint = hashlib.sha256(b"narrativeqa 1\n")
-    story_ids: dict[str, None] = {}  # a set in order
+    story_ids: list[str] = []
     for place, row in _read_table(folder, "qaps.csv"):
         if row["set"] != set_name:
             continue
         try:
-            story_id = row["document_id"]
-            if story_id not in story_row_by_id:
-                problem = f"'{story_id}' is not a document of this set in documents.csv"
-                raise RowError("document_id", problem)
+            stories.check_is_listed(row["document_id"])
             answers = _answers_in_table(row)
-            story_ids[story_id] = None
-            line = canonical_json([story_id, row["question"], answers])
-            fingerprint.update(line.encode() + b"\n")
             if not questions.are_enough():
-                story_row = story_row_by_id[story_id]
-                story = questions.document_by_id.get(story_id)  # read for an earlier question
-                if story is None:
-                    story = _read_story(story_id, story_row, stories, folder)
-                extra: dict[str, object] = {"kind": story_row.get("kind") or ""}
-                questions.add_question(story, row["question"], answers, extra)
+                _add_official_question(questions, row, answers, stories)
         except RowError as error:
             raise place.error(error.field, error.problem + _ADVICE) from None
+        story_ids.append(row["document_id"])
+        line = canonical_json([row["document_id"], row["question"], answers])
+        fingerprint.update(line.encode() + b"\n")
     if not story_ids:
         problem = f"has no question of the set '{set_name}' (dataset.split={config.split})"
         raise DataError.of_file("qaps.csv", problem)
-    fingerprint.update(stories.digest(story_ids).encode())
+    distinct_story_ids = dict.fromkeys(story_ids)  # in their order
+    fingerprint.update(stories.texts.digest(distinct_story_ids).encode())
     return questions.make_dataset(config.name, fingerprint.hexdigest(), source_name, commit)
+
+
+@dataclass(frozen=True)
+class _OfficialStories:
+    """The stories of a split in the official files.
+
+    Attributes:
+        folder: The folder of the files.
+        row_by_id: Story id -> its row of documents.csv.
+        texts: The texts of all stories.
+    """
+
+    folder: Path
+    row_by_id: dict[str, dict[str, str]]
+    texts: Stories
+
+    def check_is_listed(self, story_id: str) -> None:
+        """Raise RowError where documents.csv has no such story of the split."""
+        if story_id not in self.row_by_id:
+            problem = f"'{story_id}' is not a document of this set in documents.csv"
+            raise RowError("document_id", problem)
+
+    def read(self, story_id: str) -> Document:
+        """Read a listed story. Raises RowError where its text is missing or empty."""
+        return _read_story(story_id, self.row_by_id[story_id], self.texts, self.folder)
+
+
+def _add_official_question(
+    questions: _ReadQuestions,
+    row: dict[str, str],
+    answers: tuple[str, ...],
+    stories: _OfficialStories,
+) -> None:
+    """Add a question to those read, with its story, which is read where no earlier question did.
+
+    Args:
+        questions: The questions that were read so far; gets this one.
+        row: Its row of qaps.csv.
+        answers: Its answers.
+        stories: The stories of the split.
+
+    Raises:
+        RowError: The story is missing or empty, or a text cannot be used.
+    """
+    story_id = row["document_id"]
+    story = questions.document_by_id.get(story_id)
+    if story is None:
+        story = stories.read(story_id)
+    kind = stories.row_by_id[story_id].get("kind") or ""
+    questions.add_question(story, row["question"], answers, extra={"kind": kind})
 
 
 def _read_story_rows(folder: Path, set_name: str) -> dict[str, dict[str, str]]:

@@ -28,7 +28,7 @@ from harness.datasets.rows import StrictRow, id_from_text, refuse_blank
 from harness.errors import ConfigError, DataError
 from harness.types import Document, Example, Gold, Question
 
-TEXTS = "oolongbench/oolong-synth"
+HUB_ID_OF_TEXTS = "oolongbench/oolong-synth"
 NO_PAIR = "no pairs"
 """The gold answer of a question without a pair."""
 _USER = re.compile(r"User: (\d+)")
@@ -40,7 +40,8 @@ class Options(FileOptions):
 
     tokens: StrictInt = Field(default=32768, ge=1024, description="length of the text, 1024 * 2^n")
     texts: str | None = Field(
-        default=None, description=f"file or folder of OOLONG-synth; null: {TEXTS} from the hub"
+        default=None,
+        description=f"file or folder of OOLONG-synth; null: {HUB_ID_OF_TEXTS} from the hub",
     )
 
 
@@ -81,16 +82,16 @@ def _config_of_questions(config: DatasetConfig, options: Options) -> DatasetConf
     return config.model_copy(update={"options": {"files": files}})
 
 
-def _config_of_texts(config: DatasetConfig, texts: str | None) -> DatasetConfig:
+def _config_of_texts(config: DatasetConfig, own_path: str | None) -> DatasetConfig:
     """The config that says where the texts of OOLONG-synth are.
 
     Args:
         config: The data set's config.
-        texts: A file or folder of the user's own; None: the hub.
+        own_path: A file or folder of the user's own; None: the hub.
     """
     settings_of_texts: dict[str, object] = {
-        "hub": TEXTS,
-        "data": texts,
+        "hub": HUB_ID_OF_TEXTS,
+        "data": own_path,
         "revision": None,
         "options": {},
         "split": "validation",

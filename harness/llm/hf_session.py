@@ -507,9 +507,16 @@ class HFSession(Context):
         self._model.remember_first_prompt(self._role, self.ids)
         start = len(self.ids)
         reply = PlainReply(self._model, self.ids, decoding)
+
+        def generate_and_count() -> None:
+            """Let the method's loop write `reply`; each pass of the network is added to its
+            `passes`."""
+            with reply.counted():
+                generate(reply)
+
         try:
             with timed() as took:
-                self._model.run_plain(lambda: _generate_counted(generate, reply), self._adapter)
+                self._model.run_plain(generate_and_count, self._adapter)
             self.ids += reply.state.ids[start:]
             written = self._end_reply(start, decoding.stop, reply.state.finish, attention=None)
         except BaseException:
@@ -583,12 +590,6 @@ def _log_probabilities(logits: Tensor, ids: Sequence[int]) -> list[float]:
     columns = torch.tensor(ids, device=logits.device)[:, None]
     log_probabilities: list[float] = logits.log_softmax(-1).gather(1, columns)[:, 0].tolist()
     return log_probabilities
-
-
-def _generate_counted(generate: Callable[[PlainGeneration], None], reply: PlainReply) -> None:
-    """Call `generate`; every pass of the network is counted in `reply`."""
-    with reply.counted():
-        generate(reply)
 
 
 class HFModel(LoadedModel):

@@ -424,8 +424,8 @@ class Search:
             return len(top_nodes)
         if self.config.progress_control:
             return self.config.max_nodes
-        levels = max(self.graph.level, default=1)
-        return max(1, self.config.max_nodes // levels)
+        n_levels = max(self.graph.level, default=1)  # the level of each node, counted from 1
+        return max(1, self.config.max_nodes // n_levels)
 
     def _tokens_in_prompt(self, node: int) -> int:
         """How many tokens it takes to append a node to the prompt."""

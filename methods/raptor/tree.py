@@ -399,6 +399,9 @@ def _summarise_groups(
 ) -> list[int]:
     """Summarise each group of nodes, and add the summaries to the tree.
 
+    Each summary is stored on disk as soon as it is written, so that an interrupted build of the
+    tree goes on from there.
+
     Args:
         graph: The tree, which gets the summaries, and a note on empty ones.
         level: The number of the level that they make.
@@ -411,12 +414,13 @@ def _summarise_groups(
     """
     model = tools.model("builder")
     prompt = summary.DETAILED.with_replacements(config)
-    summaries = summary.write_each_group_and_store(
-        level,
-        list(map(graph.texts_of, groups)),
-        lambda texts: summary.summarise(texts, model, config.summary_tokens, prompt),
-        tools,
-    )
+
+    def summarise_texts(texts: list[str]) -> str:
+        """Ask the builder for a summary of the texts of one group."""
+        return summary.summarise(texts, model, config.summary_tokens, prompt)
+
+    texts_of_groups = [graph.texts_of(group) for group in groups]
+    summaries = summary.write_each_group_and_store(level, texts_of_groups, summarise_texts, tools)
     new_nodes: list[NewNodes] = []
     for text, group in zip(summaries, groups, strict=True):
         line = " ".join(text.split())

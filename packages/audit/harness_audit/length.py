@@ -320,11 +320,12 @@ class _Buckets:
     """The rows of one run: for each bucket of lengths, and for all its questions."""
 
     def __init__(self, measured: Measured, label: str, score: str) -> None:
-        """Collect scores, lengths, failures and answer recall of the run's questions, by question
-        id.
+        """Collect scores, failures and answer recall of the run's questions, and their lengths: the
+        tokens of a question's documents, read or not.
 
         Args:
-            measured: The run, with what its lengths are counted from.
+            measured: The run, with the rows and the tokenizer that these tokens are counted by. A
+                question without a row has no length and no recall.
             label: The method's name in tables.
             score: The name of the score.
         """
@@ -338,18 +339,20 @@ class _Buckets:
         self.recall_by_question: dict[str, float | None] = {}
         self.substring_recall_by_question: dict[str, float] = {}
         for record in measured.run.records:
-            question = record.question_id
+            question_id = record.question_id
             if record.error is not None:
-                self.failed_ids.add(question)
-            example = measured.rows.examples.get(question)
+                self.failed_ids.add(question_id)
+            example = measured.rows.examples.get(question_id)
             if example is not None:
-                self.recall_by_question[question] = was_answer_shown(record, example, measured.rows)
-                contained = was_answer_shown_as_substring(record, example, measured.rows)
-                self.substring_recall_by_question[question] = float(contained)
+                recall = was_answer_shown(record, example, measured.rows)
+                self.recall_by_question[question_id] = recall
+                is_substring = was_answer_shown_as_substring(record, example, measured.rows)
+                self.substring_recall_by_question[question_id] = float(is_substring)
         # Of the questions whose length is known: their indices into `score_values.ids`.
-        self.indices_with_length = [
-            i for i, q in enumerate(self.score_values.ids) if q in self.tokens_by_question
-        ]
+        self.indices_with_length: list[int] = []
+        for index, question_id in enumerate(self.score_values.ids):
+            if question_id in self.tokens_by_question:
+                self.indices_with_length.append(index)
         self.notes = self._all_notes()
 
     def rows(

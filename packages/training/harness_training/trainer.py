@@ -193,23 +193,29 @@ class _AdapterTraining(Loop[list[list[Row]]]):
         return [self.job.data.rows[index] for index in indices]
 
     def _step(self, batch: list[list[Row]]) -> float:
-        """Compute the gradients of the passes of a batch, and return the mean loss of a target, by
-        weight. Also counts targets, right ones and tokens."""
+        """Add the gradients of the passes of a batch to the weights' gradients; returns the mean
+        loss of a target, by weight. Also counts targets, right ones and tokens.
+
+        Args:
+            batch: The rows of each forward pass.
+        """
         rows = list(itertools.chain.from_iterable(batch))
         # The weight of all targets; in a row without weights each has the weight 1.
         weight_of_all_targets = sum(sum(row.weights) or len(row.targets) for row in rows)
 
-        def losses() -> Iterator[Tensor]:
+        def compute_losses_in_turn() -> Iterator[Tensor]:
             """Yield the loss of each pass; also counts the right targets."""
             for rows_of_pass in batch:
-                loss, right = self.base.loss(rows_of_pass)
-                self._n_right += int(right.sum())
+                loss, is_right = self.base.loss(rows_of_pass)
+                self._n_right += int(is_right.sum())
                 yield loss / weight_of_all_targets
 
-        loss = self.backward(losses())
+        # A generator, as `backward` wants the gradient of a pass before the next one is computed:
+        # then one graph alone is in memory. The right targets are counted meanwhile.
+        mean_loss = self.backward(compute_losses_in_turn())
         self._n_targets += sum(len(row.targets) for row in rows)
         self.progress.tokens += sum(len(row.ids) for row in rows)
-        return loss
+        return mean_loss
 
     def _log(self, loss: float) -> None:
         """Write a line of the log and of progress: the step, the loss, the share of right targets
