@@ -234,10 +234,10 @@ class Trainer(Loop[tuple[int, Batch]]):
         recipe_number, recipe_batch = batch
         trees = list(itertools.chain.from_iterable(recipe_batch.passes))
         n_targets = sum(sum(tree.reply_lengths) for tree in trees)  # tokens to learn in all replies
-        # Filled while `losses` is consumed.
+        # Filled while `backward` takes the losses.
         targets_right: list[torch.Tensor] = []
 
-        def losses() -> Iterator[torch.Tensor]:
+        def compute_losses_in_turn() -> Iterator[torch.Tensor]:
             """Yield the loss of each forward pass, with weights in half precision; also collects
             which targets were right in `targets_right`."""
             for trees_of_pass in recipe_batch.passes:
@@ -249,7 +249,7 @@ class Trainer(Loop[tuple[int, Batch]]):
                 targets_right.append(right)
                 yield loss / n_targets
 
-        loss_of_step = self.backward(losses(), self._learning_rate(stage))
+        loss_of_step = self.backward(compute_losses_in_turn(), self._learning_rate(stage))
         share_right = share_of_right_replies(torch.cat(targets_right).cpu(), trees)
         recent_shares = progress.recent.setdefault(str(recipe_number), [])
         recent_shares.append(round(share_right, 4))
