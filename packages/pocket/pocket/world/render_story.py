@@ -235,7 +235,8 @@ def _options_named_in_text(
         things_in_role = [fact.object for fact in facts if fact.relation == question.relation]
     if question.answer not in things_in_role:  # it is the subject of that relation
         things_in_role = []
-    named_things = [name for name in growing_text.reusable_names_by_kind.get(kind, ()) if name in growing_text.named_things]
+    names_of_kind = growing_text.reusable_names_by_kind.get(kind, ())
+    named_things = [name for name in names_of_kind if name in growing_text.named_things]
     options = dict.fromkeys(  # each once, in order
         [*growing_text.dice.shuffled(things_in_role), *growing_text.dice.shuffled(named_things)]
     )
