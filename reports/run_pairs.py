@@ -101,7 +101,7 @@ def _find_reference(
         dataset: Its name.
         candidates: Its runs.
         reference: What the user named: a label, a preset's name, or a run folder's name or hash;
-            None for full-context, or the first run where that was not run.
+            None for full-context, or the first run where that was not run or nothing else was.
 
     Raises:
         UserError: None or several are meant.
@@ -113,6 +113,9 @@ def _find_reference(
         matching_runs = [
             candidate for candidate in candidates if name in facts.reference_names(candidate.run)
         ]
+    all_match = len(matching_runs) == len(candidates)
+    if reference is None and all_match:  # full-context made twice: is it reproduced?
+        return candidates[0]
     if len(matching_runs) > 1:
         choices = [f"'{matching.label}' ({matching.run.name})" for matching in matching_runs]
         options = ", ".join(choices)

@@ -160,11 +160,15 @@ class TestWhatIsCompared:
                 [base, read_run(write_run(tmp_path / "b", rows, manifest={"models": other}))]
             )
 
-    def test_a_run_made_in_two_folders_is_compared_as_a_reproduction(self, tmp_path, command):
+    # full-context, the reference by default, was refused: "choose one with --reference".
+    @pytest.mark.parametrize("method", ["bm25", "full-context"])
+    def test_a_run_made_in_two_folders_is_compared_as_a_reproduction(
+        self, tmp_path, command, method
+    ):
         for place, changed in (("a", "Mira"), ("b", "Mira"), ("c", "Tom")):
             records = [record(i, score, prediction="Mira") for i, score in enumerate(OURS)]
             records[0]["prediction"] = changed
-            write_run(tmp_path / place, records)
+            write_run(tmp_path / place, records, method=method)
         code, out, err = command("compare", str(tmp_path / "a"), str(tmp_path / "b"))
         assert (code, err) == (0, "")
         assert "the same run made twice: 8 of 8 answers are alike" in " ".join(out.split())
