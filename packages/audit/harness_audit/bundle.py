@@ -161,7 +161,7 @@ INDEX = "bundle.json"
 README = "README.txt"
 TEXTS_HASH = "texts_sha256"
 """The key of a record without texts that holds the digest of its question and gold answers."""
-_README_TEXT = """Runs of longdoc-harness, exported so that others can check them.
+README_TEXT = """Runs of longdoc-harness, exported so that others can check them.
 
     harness verify BUNDLE.zip
 
@@ -330,7 +330,7 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
     """
     entries: dict[str, RunEntry] = {}
     pieces_by_name: dict[str, Iterable[bytes]] = {}
-    sha256_by_name = {README: digest(_README_TEXT)}
+    sha256_by_name = {README: digest(README_TEXT)}
     exported_runs: list[StoredRun] = []
     for bundle_folder, run in _runs_by_bundle_folder(runs).items():
         _check_ended(run)
@@ -362,7 +362,7 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
     )
     index_bytes = json.dumps(index.as_json(), indent=1, allow_nan=False).encode() + b"\n"
     with replacing(path) as file:
-        write_zip(file, {README: [_README_TEXT.encode()], INDEX: [index_bytes], **pieces_by_name})
+        write_zip(file, {README: [README_TEXT.encode()], INDEX: [index_bytes], **pieces_by_name})
     return digest(index_bytes)
 
 

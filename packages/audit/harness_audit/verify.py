@@ -46,10 +46,13 @@ from harness.storage.summary_file import RunSummary
 from harness.types import JUDGES, LOGGED_SCORE_PREFIX, Gold
 from harness_audit.bundle import (
     INDEX,
+    README,
+    README_TEXT,
     Bundle,
     RunEntry,
     answer_digest,
     answer_parts,
+    digest,
     open_bundle,
     question_digest,
     report_rows,
@@ -180,6 +183,10 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
         for name in bundle.changed:
             sentence = "it is not as it was exported (checksum)"
             report.differences.append(Difference("file", name, question=None, sentence=sentence))
+        if bundle.index.files.get(README) != digest(README_TEXT):
+            report.unchecked.append(
+                f"the words of {README}, which are not those that export writes"
+            )
         rescored: list[StoredRun] = []
         checks: list[_RunCheck] = []
         for place, run in bundle.runs.items():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_audit.bundle import INDEX, answer_digest, digest, export, write_zip
+from harness_audit.bundle import INDEX, README, answer_digest, digest, export, write_zip
 from harness_audit.verify import Report, verify
 
 from harness.config.schema import DatasetConfig
@@ -341,6 +341,17 @@ def give_older_intervals(place: str) -> Callable[[dict[str, Any]], None]:
         held["interval_rule"] = "1"
 
     return change
+
+
+def test_other_words_in_the_readme_are_said_to_be_unchecked(here, bundle):
+    files = contents(bundle)
+    files[README] = b"Our method answers 98 % of 1,000 questions.\n"
+    index = json.loads(files[INDEX])
+    index["files"][README] = digest(files[README])
+    files[INDEX] = json.dumps(index).encode()
+    rezip(bundle, files)
+    last = here("verify", str(bundle)).checked(0).stdout.rstrip().rpartition("\n")[2]
+    assert "not checked: the words of README.txt" in last
 
 
 @pytest.mark.parametrize("place", ["summary.json", INDEX])
