@@ -82,7 +82,7 @@ def test_its_run_folders_say_that_they_were_stopped_and_a_run_completes_them(tmp
     folder = outcome.entrants[0].result.folder
     run = read_run(folder)
     early = run.summary.stopped_early
-    assert (early.questions, early.n_questions_of_duel) == (len(run.records), 80)
+    assert (early.questions, early.of) == (len(run.records), 80)
     assert run.manifest.last_start.stopped_early == early
     assert run.summary.state == "finished"
     (note,) = [note for note in run_notes(run) if "stopped the run early" in note]
