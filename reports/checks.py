@@ -4,10 +4,15 @@ checks = Checks()
     checks.examined(run).golds     checks.rescored(run, "em.squad")     checks.inconsistencies(run)
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
 from harness.storage.run_folder import StoredRun
 from reports.cached_checks import RecordChecks, check_or_read_cached
 from reports.consistency import file_inconsistencies, unchecked_parts
-from reports.examined import Examined
+from reports.examined import Examined, examine
 from reports.gold_rows import dataset_inconsistencies
 from reports.rescored import RescoringResult, rescore
 
@@ -24,7 +29,8 @@ def run_identity(run: StoredRun) -> str:
 class Checks:
     """What was found in runs, worked out on the first question about a run and kept.
 
-    For a part of a run (--by, --common), what was found in the whole one.
+    For a part of a run (--by, --common), what was found in the whole one; for the mean of several
+    seeds, what was found in each of them.
     """
 
     def __init__(self, data: str | None = None) -> None:
@@ -37,6 +43,7 @@ class Checks:
         self._data = data
         self._checked_runs: list[StoredRun] = []  # kept, so that no id(run) is used again
         self._checks_by_run: dict[int, RecordChecks] = {}  # by id(run)
+        self._examined_means: dict[int, Examined] = {}  # by id(run)
         self._rescored: dict[tuple[int, str], RescoringResult] = {}  # by id(run), score name
         self._row_sentences: dict[int, list[str] | None] = {}  # by id(run)
 
@@ -54,17 +61,38 @@ class Checks:
     def examined(self, run: StoredRun) -> Examined:
         """What the pass over the run's records found: hashes of their texts, and what does not
         fit."""
-        return self._record_checks(run.whole_run or run).examined
+        whole_run = run.whole_run or run
+        if not whole_run.repeats:
+            return self._record_checks(whole_run).examined
+        if id(whole_run) not in self._examined_means:
+            self._checked_runs.append(whole_run)
+            self._examined_means[id(whole_run)] = self._examine_mean(whole_run)
+        return self._examined_means[id(whole_run)]
+
+    def _examine_mean(self, mean: StoredRun) -> Examined:
+        """What a pass over the records of the mean of several seeds finds, with the answers and
+        costs of each seed in place of the means, which nobody measured."""
+        of_repeats = [self.examined(repeat).answers_with_costs for repeat in mean.repeats]
+        return replace(examine(mean), answers_with_costs=np.unique(np.concatenate(of_repeats)))
 
     def rescored(self, run: StoredRun, name: str) -> RescoringResult:
-        """What computing the score `name` of the run again finds; computed once."""
-        whole_run = run.whole_run or run
-        checked_scores = self._record_checks(whole_run).scores
+        """What computing the score `name` of the run again finds; computed once.
+
+        Of the mean of several seeds, the first problem of any seed.
+        """
+        results = [self._rescored_as_made(made, name) for made in run.runs_as_made]
+        problems = [result.problem for result in results if result.problem is not None]
+        all_checked = all(result.all_checked for result in results)
+        return RescoringResult(next(iter(problems), None), all_checked)
+
+    def _rescored_as_made(self, run: StoredRun, name: str) -> RescoringResult:
+        """What computing the score `name` of a whole run, which is no mean, again finds."""
+        checked_scores = self._record_checks(run).scores
         if name in checked_scores:
             return checked_scores[name]
-        if (id(whole_run), name) not in self._rescored:
-            self._rescored[id(whole_run), name] = rescore(whole_run, name)
-        return self._rescored[id(whole_run), name]
+        if (id(run), name) not in self._rescored:
+            self._rescored[id(run), name] = rescore(run, name)
+        return self._rescored[id(run), name]
 
     def count_copied_answers(self, run: StoredRun, base: StoredRun) -> int:
         """How many answers of two runs have the same cost, to the last digit of the seconds, which
@@ -80,24 +108,64 @@ class Checks:
         Raises:
             UserError: The file of the rows cannot be read.
         """
-        whole_run = run.whole_run or run
+        sentences: list[str] = []
+        for made in run.runs_as_made:
+            of_rows = self._row_inconsistencies_as_made(made)
+            if of_rows is None:
+                return None
+            sentences += of_rows
+        return sentences
+
+    def _row_inconsistencies_as_made(self, run: StoredRun) -> list[str] | None:
+        """What `row_inconsistencies` gives, for a whole run that is no mean."""
         if self._data is None:
-            return self._record_checks(whole_run).rows
-        if id(whole_run) not in self._row_sentences:
-            self._checked_runs.append(whole_run)
-            sentences = dataset_inconsistencies(whole_run, self._data)
-            self._row_sentences[id(whole_run)] = sentences
-        return self._row_sentences[id(whole_run)]
+            return self._record_checks(run).rows
+        if id(run) not in self._row_sentences:
+            self._checked_runs.append(run)
+            self._row_sentences[id(run)] = dataset_inconsistencies(run, self._data)
+        return self._row_sentences[id(run)]
 
     def inconsistencies(self, run: StoredRun) -> list[str]:
         """What does not fit in the run's files and records, and between them and the rows of its
-        data set; a sentence each, [] where all fits."""
-        whole_run = run.whole_run or run
+        data set; a sentence each, [] where all fits.
+
+        Of the mean of several seeds: what does not fit in each of them, and between them.
+        """
+        repeats = run.runs_as_made
+        if len(repeats) == 1:
+            return self._inconsistencies_as_made(repeats[0])
+        sentences = []
+        for repeat in repeats:
+            found = self._inconsistencies_as_made(repeat)
+            sentences += [f"seed {repeat.config.seed}: {sentence}" for sentence in found]
+        return sentences + self._inconsistencies_between(repeats)
+
+    def _inconsistencies_as_made(self, run: StoredRun) -> list[str]:
+        """What `inconsistencies` gives, for a whole run that is no mean."""
         return [
-            *file_inconsistencies(whole_run),
-            *self._record_checks(whole_run).inconsistencies,
-            *(self.row_inconsistencies(whole_run) or ()),
+            *file_inconsistencies(run),
+            *self._record_checks(run).inconsistencies,
+            *(self._row_inconsistencies_as_made(run) or ()),
         ]
+
+    def _inconsistencies_between(self, repeats: Sequence[StoredRun]) -> list[str]:
+        """What of the later seeds of a run does not fit to its first one, a sentence each: other
+        texts, and answers that were copied."""
+        first, *others = repeats
+        first_examined = self.examined(first)
+        sentences = []
+        for repeat in others:
+            examined = self.examined(repeat)
+            counts = {
+                "other gold answers": examined.count_different_golds(first_examined),
+                "other questions": examined.count_different_questions(first_examined),
+                "copied answers": self.count_copied_answers(repeat, first),
+            }
+            for what, count in counts.items():
+                if count:
+                    seeds = f"seed {repeat.config.seed} and seed {first.config.seed}"
+                    sentences.append(f"{seeds}: {count} records with {what}")
+        return sentences
 
     def inconsistency_notes(self, run: StoredRun) -> list[str]:
         """What does not fit, as notes of a table: "does not fit: records.jsonl was changed after
@@ -107,4 +175,7 @@ class Checks:
     def unchecked(self, run: StoredRun) -> list[str]:
         """What could not be checked of the run as it does not record it, a phrase each:
         "gold answers and question texts"."""
-        return unchecked_parts(run, self.examined(run))
+        phrases: list[str] = []
+        for made in run.runs_as_made:
+            phrases += unchecked_parts(made, self.examined(made))
+        return list(dict.fromkeys(phrases))

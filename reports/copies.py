@@ -6,10 +6,12 @@ reproduction_note(run, other)         "the same run made twice: 58 of 60 answers
 reproduction_notes(runs, labels)      the same for each run of a table that has an earlier one
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 from harness.config.schema import canonical_json
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports.differences import differences
 
@@ -54,19 +56,34 @@ def reproduction_note(run: StoredRun, other: StoredRun) -> str | None:
 
         -> "the same run made twice: 58 of 60 answers are alike"
 
-    "two copies of one run: ..." where both have one id; None for runs of other settings.
+    Equal answers of greedy runs that took other tokens or requests are counted behind it:
+    ", but tokens of 3 of 60 questions differ". "two copies of one run: ..." where both have one id;
+    None for runs of other settings.
     """
     settings_hash = run.manifest.hash
     if settings_hash is None or settings_hash != other.manifest.hash:
         return None
-    predictions = _predictions_by_question(run)
-    other_predictions = _predictions_by_question(other)
-    shared_ids = predictions.keys() & other_predictions.keys()
-    equal_predictions = predictions.items() & other_predictions.items()  # of the same question
+    answers = _answers_by_question(run)
+    other_answers = _answers_by_question(other)
+    shared_ids = answers.keys() & other_answers.keys()
+    equal_ids = [
+        question_id
+        for question_id in shared_ids
+        if answers[question_id].prediction == other_answers[question_id].prediction
+    ]
     relation = "the same run made twice"
     if run.manifest.id and run.manifest.id == other.manifest.id:
         relation = "two copies of one run"
-    return f"{relation}: {len(equal_predictions)} of {len(shared_ids)} answers are alike"
+    sentence = f"{relation}: {len(equal_ids)} of {len(shared_ids)} answers are alike"
+    if not _is_greedy(run):
+        return sentence
+    differing = _differing_costs(equal_ids, answers, other_answers)
+    counts = [
+        f"{name} of {count} of {len(shared_ids)} questions" for name, count in differing.items()
+    ]
+    if not counts:
+        return sentence
+    return f"{sentence}, but {' and '.join(counts)} differ"
 
 
 def reproduction_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[str | None]:
@@ -95,12 +112,65 @@ def reproduction_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list
     return sentences
 
 
-def _predictions_by_question(run: StoredRun) -> dict[str, str]:
+class _Answer(NamedTuple):
+    """The answer to a question, and what search and answer took of all models together.
+
+    Attributes:
+        prediction: The answer.
+        tokens: Tokens read, from a cache or not, and written; None where replies were recalled.
+        requests: The number of requests; None where replies were recalled.
+    """
+
+    prediction: str
+    tokens: float | None
+    requests: float | None
+
+
+def _answers_by_question(run: StoredRun) -> dict[str, _Answer]:
     """Question id -> answer, of the questions that a run or a part of a run has."""
     question_ids = set(map(attrgetter("question_id"), run.records))
     whole_run = run.whole_run or run
-    predictions = {}
+    answers = {}
     for record in whole_run.records_with_texts:
         if record.question_id in question_ids:
-            predictions[record.question_id] = record.prediction
-    return predictions
+            answers[record.question_id] = _answer_of(record)
+    return answers
+
+
+def _answer_of(record: StoredRecord) -> _Answer:
+    """The answer of a record with its tokens and requests."""
+    tokens = 0.0
+    requests = 0.0
+    for phase in record.usage.values():
+        if phase.get("recalled"):
+            return _Answer(record.prediction, None, None)
+        tokens += (phase.get("tokens_in") or 0) + (phase.get("tokens_out") or 0)
+        tokens += (phase.get("tokens_cached") or 0) + (phase.get("tokens_reused") or 0)
+        requests += phase.get("requests") or 0
+    return _Answer(record.prediction, tokens, requests)
+
+
+def _is_greedy(run: StoredRun) -> bool:
+    """Whether no model of the run draws its replies."""
+    models = [run.config.model, *run.config.roles.values()]
+    return not any(model.temperature for model in models)
+
+
+def _differing_costs(
+    question_ids: Sequence[str], answers: Mapping[str, _Answer], others: Mapping[str, _Answer]
+) -> dict[str, int]:
+    """In how many questions two runs took other "tokens" or other "requests"; only what differs.
+
+    Args:
+        question_ids: The questions to which both gave the same answer.
+        answers: Question id -> answer of one run.
+        others: The same of the other run.
+    """
+    counts: dict[str, int] = {}
+    for name in ("tokens", "requests"):
+        for question_id in question_ids:
+            value = getattr(answers[question_id], name)
+            other_value = getattr(others[question_id], name)
+            if None not in (value, other_value) and value != other_value:
+                counts[name] = counts.get(name, 0) + 1
+    return counts

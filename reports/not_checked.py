@@ -44,7 +44,10 @@ def not_checked_phrases(
         checks: What was found in their records.
         score: A score that the table compares besides the usual ones.
     """
-    own_runs = [run for run in runs if not facts.is_imported(run)]
+    own_runs: list[StoredRun] = []
+    for run in runs:
+        if not facts.is_imported(run):
+            own_runs += run.repeats or [run]
     return [
         *_rows_part(own_runs, checks),
         *_scores_part(own_runs, checks, score),

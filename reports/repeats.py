@@ -90,7 +90,12 @@ def _mean_of_repeats(runs: Sequence[StoredRun]) -> StoredRun:
         *_notes_on_versions_of_repeats(repeats),
     ]
     distinct_notes = dict.fromkeys(notes)
-    return replace(first_repeat, records=records, notes=(*first_repeat.notes, *distinct_notes))
+    return replace(
+        first_repeat,
+        records=records,
+        notes=(*first_repeat.notes, *distinct_notes),
+        repeats=tuple(repeats),
+    )
 
 
 def _seed(run: StoredRun) -> int:

@@ -89,6 +89,8 @@ class StoredRun:
         notes: What could not be read, a sentence each.
         whole_run: The run that this is a part of (reports/by_kind.py), whose indexes and costs it
             has; None for a run that is no part of another.
+        repeats: The runs of several seeds whose mean this is (reports/repeats.py); () for a run that
+            is no mean.
         display_name: Its name where runs of two results folders have one.
     """
 
@@ -101,6 +103,7 @@ class StoredRun:
     origins: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     whole_run: StoredRun | None = None
+    repeats: tuple[StoredRun, ...] = ()
     display_name: str = ""
 
     @property
@@ -109,6 +112,12 @@ class StoredRun:
         data set have the same folder name.
         """
         return self.display_name or self.path.name
+
+    @property
+    def runs_as_made(self) -> tuple[StoredRun, ...]:
+        """The runs whose files are on disk: the repeats of a mean, else the whole run alone."""
+        whole_run = self.whole_run or self
+        return whole_run.repeats or (whole_run,)
 
     @functools.cached_property
     def columns(self) -> RecordColumns:

@@ -5,6 +5,8 @@ import statistics
 
 import pytest
 
+from bench.commands import call
+from bench.fabrications import Folder
 from harness.storage.run_folder import read_run
 from reports import facts
 from reports.main_table import frame
@@ -110,3 +112,35 @@ def test_a_question_that_a_repeat_did_not_score_has_the_mean_of_the_others(tmp_p
         write_run(tmp_path, answers, hash8=f"0000000{seed}", settings={**plain, "seed": seed})
     (run,) = average_over_seeds([read_run(path) for path in tmp_path.glob("*/*")])
     assert [row.scores[SCORE] for row in run.records] == [1.0, 1.0]
+
+
+def test_each_repeat_is_checked_and_the_mean_is_not(tmp_path, command):
+    """The mean was compared with the summary of its first repeat, so honest repeats did not fit."""
+    root = str(tmp_path)
+    made = call(
+        "run", "--method", "closed-book", "--model", "pocket-llama", "--dataset", "pocket/musique",
+        "--limit", "2", "--repeat", "2", "--set", "model.temperature=0.7", "--out", root,
+        "--mlflow", "off",
+    )  # fmt: skip
+    assert made.code == 0, made.text
+    for verb in ("report", "compare"):
+        code, out, _ = command(verb, root, "--average-seeds")
+        assert (code, "mean of 2 repeats" in out, "does not fit" in out) == (0, True, False), out
+        assert "not checked: 4 of 6 scores (harness verify)" in out
+    folders = {
+        read_run(path.parent).config.seed: path.parent for path in tmp_path.rglob("run.yaml")
+    }
+    second = Folder(folders[1], folders[0])
+    honest = second.rows()
+    second.usage(lambda phase: phase.update(tokens_in=9_000))
+    second.seal()
+    for verb in ("report", "compare"):
+        _, out, _ = command(verb, root, "--average-seeds")
+        assert "does not fit: seed 1: 2 of 2 records have FLOPs" in " ".join(out.split())
+        assert "seed 0" not in out
+    first_rows = {row["question_id"]: row for row in second.others()}
+    second.write([row | first_rows[row["question_id"]] for row in honest])
+    second.seal()
+    for verb in ("report", "compare"):
+        _, out, _ = command(verb, root, "--average-seeds")
+        assert "seed 1 and seed 0: 2 records with copied answers" in " ".join(out.split())

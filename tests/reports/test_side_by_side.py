@@ -12,7 +12,7 @@ from harness.storage.run_folder import read_run
 from reports.columns import sections
 from reports.compare import compare, side_by_side
 from reports.main_table import best_first, frame, table_rows
-from tests.reports.build import BASE, OURS, SCORE, parsed, record, stored, write_run
+from tests.reports.build import BASE, OURS, SCORE, config, parsed, record, stored, write_run
 
 
 def three(root):
@@ -174,6 +174,21 @@ class TestWhatIsCompared:
         assert "the same run made twice: 8 of 8 answers are alike" in " ".join(out.split())
         code, out, _ = command("compare", str(tmp_path / "a"), str(tmp_path / "c"))
         assert "the same run made twice: 7 of 8 answers are alike" in " ".join(out.split())
+
+    def test_equal_answers_that_took_other_tokens_are_named(self, tmp_path, command):
+        for place, changes in (("b", {}), ("c", {"temperature": 0.7})):
+            records = [record(i, score, prediction="Mira") for i, score in enumerate(OURS)]
+            settings = config("musique", "pecan", "tiny", {})
+            settings["model"] = settings["model"] | changes
+            write_run(tmp_path / place / "1", records, settings=settings)
+            records[0]["usage"]["answer"]["tokens_in"] = 50
+            write_run(tmp_path / place / "2", records, settings=settings)
+        for verb in ("compare", "report"):
+            _, out, _ = command(verb, str(tmp_path / "b"))
+            alike = "the same run made twice: 8 of 8 answers are alike"
+            assert f"{alike}, but tokens of 1 of 8 questions differ" in " ".join(out.split())
+            _, out, _ = command(verb, str(tmp_path / "c"))
+            assert (alike in " ".join(out.split()), "but tokens" in out) == (True, False)
 
     def test_eight_thousand_records_in_seconds(self, tmp_path):
         def run(method, seed):
