@@ -80,7 +80,11 @@ def test_every_preset_answers(dataset, methods, command, tmp_path, monkeypatch):
         1 if dataset == ONE else 2
     )  # Qasper's first marks no evidence, which one preset shows
     decoding = models.Decoding  # replies of full length take half of the time
-    monkeypatch.setattr(models, "Decoding", lambda most, *more: decoding(min(most, 4), *more))
+    monkeypatch.setattr(
+        models,
+        "Decoding",
+        lambda max_tokens, *args, **named: decoding(min(max_tokens, 4), *args, **named),
+    )
     code, out, err = command(
         "run", "--method", ",".join(methods), "--dataset", dataset, "--profile", "pocket",
         "--limit", str(questions), "--parallel", "2", "--mlflow", "off", "--json", "--set", "dataset.tokens=200",

@@ -31,7 +31,7 @@ import numpy as np
 from harness.stats.bootstrap import Labels, per_cluster
 from harness.stats.paired_tests import paired_test
 from harness.stats.resampling import Floats, merge_clusters
-from harness.stats.sign_flips import flip_sets, unseen_weight
+from harness.stats.sign_flips import flip_sets, spread_of_questions, unseen_weight
 
 ALPHA = 0.05
 _RESAMPLES = 1000  # of the selection bias, which is written with one digit
@@ -171,7 +171,7 @@ def _question_spreads(scores: Mapping[str, Sequence[float] | Floats]) -> Floats:
     columns = [np.asarray(values, dtype=np.float64) for values in scores.values()]
     spreads = np.zeros((len(columns), len(columns)))
     for i, j in combinations(range(len(columns)), 2):
-        spreads[i, j] = spreads[j, i] = (columns[i] - columns[j]).std()
+        spreads[i, j] = spreads[j, i] = spread_of_questions(columns[i] - columns[j])
     return spreads
 
 

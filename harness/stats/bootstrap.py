@@ -37,7 +37,7 @@ from harness.stats.resampling import (
     bootstrap_t_ends,
     student_quantile,
 )
-from harness.stats.sign_flips import sign_flip_test
+from harness.stats.sign_flips import sign_flip_test, spread_of_questions
 
 # Names of clusters, or their numbers in the order of the names, 0 for the first.
 Labels = Sequence[str] | Sequence[int] | NDArray[np.int32]
@@ -121,7 +121,7 @@ def interval(
         ends = _ends_of_costs(sums, sizes, seed, resamples, level)
     elif n_clusters >= FEWEST and bounds[0] < 0.0:
         largest_difference = max(bounds[1], -bounds[0])
-        question_spread = float(np.std(values))
+        question_spread = spread_of_questions(values)
         ends = _ends_of_differences(
             sums, sizes, largest_difference, question_spread, level=level, seed=seed
         )

@@ -23,6 +23,7 @@ from harness.stats.sign_flips import (
     flip_sets,
     one_outweighs,
     sign_flip_test,
+    spread_of_questions,
     unseen_weight,
 )
 
@@ -75,7 +76,7 @@ def paired_test(
         sums,
         sizes,
         span=highest_score - lowest_score,
-        question_spread=float(differences.std()),
+        question_spread=spread_of_questions(differences),
         level=level,
         seed=seed,
     )
@@ -130,7 +131,7 @@ def detectable_difference(
         return None
     if np.ptp(sums / sizes) <= EQUAL or float(carrying_documents(sums, sizes)) < FEWEST:
         return None
-    question_spread = float(np.std(values_difference))
+    question_spread = spread_of_questions(values_difference)
     if n_documents > _NEARLY_NORMAL:
         unseen_difference = float(unseen_weight(sums, sizes, 1.0, question_spread) / sizes.sum())
         detectable = _detectable_by_many(sums, sizes, alpha) + unseen_difference

@@ -46,6 +46,7 @@ interval. Simulations: python -m bench.coverage.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -157,6 +158,12 @@ def sign_flip_tests(
             high_end = min(float(high), span)
             tests.append(FlipTest(low_end, high_end, float(p_values[sample_index])))
     return tests
+
+
+def spread_of_questions(differences: Sequence[float] | Floats) -> float:
+    """The standard deviation of the differences of questions, to the last digit the same in any
+    order of theirs."""
+    return float(np.sort(differences).std())
 
 
 def one_outweighs(sizes: NDArray[np.number]) -> bool:

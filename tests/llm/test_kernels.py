@@ -163,7 +163,7 @@ def test_the_rows_that_wait_stay_within_their_room(rows):
     """A whole chunk of watched rows is reduced before the queries of many layers fill the
     memory."""
     watched = WatchedRows([WatchRequest(np.zeros(1, np.float32), range(rows), [(0, 20)])], 32)
-    watched._group_requests(torch.device("cpu"), heads=32, query_size=128, key_size=8 * 128)
+    watched._set_groups(torch.device("cpu"), heads=32, query_size=128, key_size=8 * 128)
     held = watched._layers_at_once * rows * 32 * 128
     assert held <= 2**28
     assert (watched._layers_at_once == 32) == (rows == 40)
