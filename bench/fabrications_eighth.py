@@ -272,7 +272,7 @@ EIGHTH_EDITS: tuple[Edit, ...] = (
     _in_both("called musique, in both runs", _called_musique),
     _in_both("half of the layers, in both runs", _half_of_layers, "model sizes", "sizes of models"),
     _in_both("a window that no prompt fits, in both runs", _small_window),
-    _in_both("a lenient score first, in both runs", _lenient_first, "the choice of", "headline"),
+    _in_both("a lenient score first, in both runs", _lenient_first, "the choice of", "the choice of"),
     _in_both("gold and the rows' hash, in both runs", _other_fingerprint),
     _in_both("gold, and rows of a file, in both runs", _of_a_file),
     _in_both("gold, and rows of the hub, in both runs", _of_the_hub, _ROWS, "gold answers"),

@@ -54,8 +54,18 @@ def printable(text: str, max_characters: int | None = _MAX_CHARACTERS) -> str:
     """
     if max_characters is None or len(text) <= max_characters:
         return _MAY_NEED_ESCAPING.sub(_escape_match, text)
-    shown = _MAY_NEED_ESCAPING.sub(_escape_match, text[:max_characters])
+    shown = _MAY_NEED_ESCAPING.sub(_escape_match, _cut_between_words(text, max_characters))
     return f"{shown} ... ({len(text):,} characters)"
+
+
+def _cut_between_words(text: str, max_characters: int) -> str:
+    """The start of a longer text, up to its last space; cut inside a word where that is a tenth of
+    the start or more."""
+    start = text[:max_characters]
+    whole_words, space, _ = text[: max_characters + 1].rpartition(" ")
+    if space and len(whole_words) > 0.9 * max_characters:
+        return whole_words
+    return start
 
 
 def _escape_match(match: re.Match[str]) -> str:

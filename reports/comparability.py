@@ -116,7 +116,9 @@ def reasons_not_to_rank(
         if not reasons:
             found.append(None)
             continue
-        start = f"{labels[position]} should not be ranked with {labels[typical_position]}"
+        start = f"{labels[position]} should not be ranked"
+        if position != typical_position:
+            start += f" with {labels[typical_position]}"
         not_ranked = NotRanked(
             sentence=f"{start}: {'; '.join(reasons)}",
             reasons=reasons,

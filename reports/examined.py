@@ -859,11 +859,10 @@ def _token_problems(
         return
     if shown_characters and not expected.declaration.reads_documents:
         yield "passages shown, where the method reads no document"
-    shows_passages = expected.declaration.max_passage_tokens is not None
-    if expected.window is not None and shows_passages:
-        answer = [phases[-1]]
-        if _sum_costs(answer, "tokens_in", "tokens_cached") > expected.window:
-            yield "more tokens than the window of its reader"
+    # Its answer is one context, which holds the prompt and the reply.
+    tokens_of_answer = _sum_costs([phases[-1]], "tokens_in", "tokens_cached", "tokens_out")
+    if expected.window is not None and tokens_of_answer > expected.window:
+        yield "more tokens than the window of its reader"
     if _sum_costs(phases, "encoder_requests"):
         return  # some of the tokens were read by an encoder, not in the prompt
     instructions = expected.prompt_characters + 2 * expected.instruction_characters

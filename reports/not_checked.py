@@ -20,6 +20,8 @@ from reports.gold_rows import are_rows_made_quickly
 from reports.run_presets import preset_of_dataset
 
 _EVIDENCE_RECALL = "evidence_recall"  # which a table shows beside the headline
+OF_APPLICATIONS = "that the application's passages and charges are what it read and was charged"
+"""What an application says of itself, and nothing else shows."""
 
 
 def not_checked_sentence(
@@ -73,8 +75,8 @@ def _rows_part(runs: Sequence[StoredRun], checks: Checks) -> list[str]:
 
 
 def _scores_part(runs: Sequence[StoredRun], checks: Checks, score: str | None) -> list[str]:
-    """A phrase with the number of scores that were not all computed again: "4 of 6 scores (harness
-    verify)".
+    """A phrase with the number of scores that were not all computed again, "4 of 6 scores (harness
+    verify)", and one with that of judges' scores, which nothing computes again.
 
     Args:
         runs: The runs.
@@ -82,30 +84,38 @@ def _scores_part(runs: Sequence[StoredRun], checks: Checks, score: str | None) -
         score: A score that the table compares besides the usual ones.
     """
     all_names: set[str] = set()
+    names_of_judges: set[str] = set()
     not_computed: set[str] = set()
     for run in runs:
-        names = set(facts.score_names(run))
+        of_judges = set(facts.judge_names(run))
+        names = set(facts.score_names(run)) - of_judges
         shown = {facts.headline_score(run), facts.first_score(run), _EVIDENCE_RECALL, score}
+        names_of_judges |= of_judges
         all_names |= names
         not_computed |= names - shown
         for name in names & shown:
             if not checks.rescored(run, str(name)).all_checked:
                 not_computed.add(str(name))
-    if not not_computed:
-        return []
-    return [f"{len(not_computed)} of {len(all_names)} scores (harness verify)"]
+    phrases = []
+    if not_computed:
+        phrases.append(f"{len(not_computed)} of {len(all_names)} scores (harness verify)")
+    if len(names_of_judges) == 1:
+        phrases.append("1 score of a judge")
+    elif names_of_judges:
+        phrases.append(f"{len(names_of_judges)} scores of judges")
+    return phrases
 
 
 def _choice_of_score_part(runs: Sequence[StoredRun], score: str | None) -> list[str]:
-    """A phrase where runs are judged by another score than their data set's first: "the choice of
-    flashrag.acc"; nothing where the user named the score.
-
-    Args:
-        runs: The runs.
-        score: The score that the user named; None for none.
-    """
+    """What `choice_of_score` gives; nothing where the user named the score (`score`)."""
     if score is not None:
         return []
+    return choice_of_score(runs)
+
+
+def choice_of_score(runs: Sequence[StoredRun]) -> list[str]:
+    """A phrase where runs are judged by another score than their data set's first: "the choice of
+    flashrag.acc"."""
     chosen: dict[str, None] = {}
     for run in runs:
         preset = preset_of_dataset(run.config.dataset.name)
@@ -117,14 +127,21 @@ def _choice_of_score_part(runs: Sequence[StoredRun], score: str | None) -> list[
 
 
 def _answers_part(runs: Sequence[StoredRun]) -> list[str]:
-    """A phrase on who gave the answers, and as which model its costs are counted."""
+    """Phrases on who gave the answers, as which model its costs are counted, and what applications
+    say of themselves."""
     if not runs:
         return []
-    if all(map(facts.is_application, runs)):
-        return ["that the application gave these answers"]
-    phrases = ["that the model gave these answers with these settings and seed"]
+    n_applications = sum(map(facts.is_application, runs))
+    if n_applications == len(runs):
+        return ["that the application gave these answers", OF_APPLICATIONS]
+    who = "model"
+    if n_applications:
+        who = "model or application"
+    phrases = [f"that the {who} gave these answers with these settings and seed"]
     if any(run.manifest.shapes for run in runs):
         phrases.append("model sizes")
+    if n_applications:
+        phrases.append(OF_APPLICATIONS)
     return phrases
 
 
@@ -160,9 +177,10 @@ def _seconds_part(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _money_part(runs: Sequence[StoredRun]) -> list[str]:
-    """A word on charges, where a reply named any, and one on prices, where a model has any."""
+    """A word on charges, where a search named any (those of applications are named with them), and
+    one on prices, where a model has any."""
     parts = []
-    if any(map(_has_charges, runs)):
+    if any(_has_charges(run) for run in runs if not facts.is_application(run)):
         parts.append("charges")
     if any(map(_has_prices, runs)):
         parts.append("prices")
@@ -170,7 +188,7 @@ def _money_part(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _has_charges(run: StoredRun) -> bool:
-    """Whether a reply of an application, or of a search, named money."""
+    """Whether a reply named money."""
     columns = run.columns
     return any(columns.cost(phase, "charged").any() for phase in columns.phases)
 

@@ -160,7 +160,10 @@ def test_two_applications_are_compared_and_gated(run, here, wiki):
     assert "40.0" in compared.stdout
     last_line = " ".join(compared.stdout.rpartition("\n\n")[2].split())
     assert last_line.startswith("not checked: ")
-    assert last_line.endswith("that the application gave these answers, seconds, charges")
+    assert last_line.endswith(
+        "that the application gave these answers, that the application's passages and charges are "
+        "what it read and was charged, seconds"
+    )
     here("report", "results", "--html", "page.html").checked()
     assert "old" in (wiki / "page.html").read_text()
 

@@ -18,7 +18,7 @@ from bench.fabricated import (
 from bench.fabrications import Folder
 from bench.fabrications_eighth import EIGHTH_EDITS, THIRD_OF_INDEX
 from tests.made_up import musique_rows, write_rows
-from tests.reports.build import record, write_run
+from tests.reports.build import SCORE, config, record, write_run
 
 _ONLY_NAMED = "only named as not checked"
 
@@ -126,6 +126,12 @@ def test_rows_that_the_program_does_not_make_are_read_from_a_file_that_is_named(
     assert command("verify", bundle)[0] == 0
     code, out, _ = command("verify", bundle, "--data", str(rows))
     assert (code, problem in out) == (4, True)
+    command("export", str(root), str(tmp_path / "hashes.zip"), "--keep-texts", "no")
+    rows.unlink()
+    code, out, _ = command("verify", str(tmp_path / "hashes.zip"))
+    last_line = out.splitlines()[-1]
+    assert (code, last_line.count("answers without gold answers")) == (0, 1)
+    assert "6 answers without gold answers" in last_line
 
 
 def test_rows_of_one_file_are_of_one_data_set(honest, command, tmp_path):
@@ -151,3 +157,46 @@ def test_a_table_of_imported_runs_has_no_such_line(tmp_path, command):
     code, out, _ = command("report", str(tmp_path))
     assert (code, "imported from x" in out) == (0, True)
     assert "\n\nnot checked: " not in out
+
+
+def test_a_prompt_beyond_the_window_is_named_for_a_whole_text_too(honest, command):
+    with copies(honest) as here:
+        folder = Folder(here["full-context"], here["bm25"])
+        folder.config(model__window=512)
+        folder.manifest(models__reader__window=512)
+        folder.rename()
+        folder.seal()
+        _, out, _ = command("report", str(folder.path))
+    problem = "does not fit: 3 of 3 records have more tokens than the window of its reader"
+    assert problem in " ".join(out.split())
+
+
+def test_scores_of_a_judge_are_counted_apart(tmp_path, command):
+    notes = {"judges": {"judge.correct": {"verdict": "yes"}}}
+    scores = {SCORE: 1.0, "judge.correct": 1.0}
+    write_run(tmp_path, [record(n, 1.0, scores=scores, notes=notes) for n in range(2)])
+    _, out, _ = command("report", str(tmp_path))
+    assert "1 of 1 scores (harness verify), 1 score of a judge" in " ".join(out.split())
+
+
+def test_an_application_beside_a_method_is_named_in_the_last_line(tmp_path, command):
+    for method, model in (("wiki", {"backend": "application"}), ("bm25", {})):
+        settings = config("musique", method, "tiny", {})
+        settings["model"] = settings["model"] | model
+        write_run(tmp_path, [record(0, 1.0)], method=method, settings=settings)
+    _, out, _ = command("report", str(tmp_path))
+    last_line = " ".join(out.rpartition("\n\n")[2].split())
+    assert "that the model or application gave these answers" in last_line
+    assert "that the application's passages and charges are what it read" in last_line
+
+
+def test_a_run_is_not_ranked_with_others_and_never_with_itself(honest, command):
+    with copies(honest) as here:
+        taken = Folder(here["bm25"], here["full-context"])
+        whole = {row["question_id"]: row for row in taken.others()}
+        taken.each(lambda row: row.update(whole[row["question_id"]]))
+        _, out, _ = command("report", str(here["bm25"].parent))
+    text = " ".join(out.split())
+    assert text.count("should not be ranked") == 2
+    for name in honest:
+        assert f"{name} should not be ranked with {name}" not in text

@@ -65,6 +65,12 @@ def test_what_people_write_is_left_alone():
     assert printable(text) == text
 
 
+def test_a_long_text_is_cut_between_words():
+    shown = printable("record " * 1_000)
+    assert shown.endswith(" record ... (7,000 characters)")
+    assert printable("a" * 3_000).startswith("a" * 2_000 + " ... (")
+
+
 def test_every_way_to_print_goes_through_the_door():
     both = io.StringIO()
     with contextlib.redirect_stdout(both), contextlib.redirect_stderr(both), escaped_output():

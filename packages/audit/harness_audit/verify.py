@@ -63,7 +63,9 @@ from reports.copies import reproduction_notes
 from reports.declared import asks_models_for_indexes
 from reports.differences import size_differences
 from reports.examined import examine
+from reports.facts import is_application
 from reports.gold_rows import RowsCompared, check_one_dataset, compare_with_rows, load_golds
+from reports.not_checked import OF_APPLICATIONS, choice_of_score
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table", "does not fit"]
 NEVER_CHECKED = (
@@ -196,6 +198,9 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
             run_check.count_and_report_stored()
             checks.append(run_check)
             rescored.append(run_check.rescore_and_report(data))
+        n_without_gold = sum(run_check.n_without_gold for run_check in checks)
+        if n_without_gold:
+            report.unchecked.append(f"{n_without_gold} answers without gold answers")
         _report_table_differences(bundle, report_rows(rescored), report)
         for run_check, other in combinations(checks, 2):
             _report_pair_inconsistencies(run_check, other, report)
@@ -312,6 +317,7 @@ class _RunCheck:
         self.run = run
         self.entry = entry
         self.report = report
+        self.n_without_gold = 0  # answers without gold answers, counted by the rescoring
         self.has_gold_by_question: dict[str, bool] = {}  # id -> whether its record has gold answers
         # Ids of questions whose answer is not the exported one.
         self.changed_answer_ids: set[str] = set()
@@ -405,6 +411,10 @@ class _RunCheck:
         for phrase in unchecked_parts(run_without_numbers, examined):
             if "files" not in phrase and "gold" not in phrase:
                 self._add_unchecked_phrase(phrase)
+        for phrase in choice_of_score([self.run]):
+            self._add_unchecked_phrase(phrase)
+        if is_application(self.run):
+            self._add_unchecked_phrase(OF_APPLICATIONS)
         if asks_models_for_indexes(self.run):
             self._add_unchecked_phrase("index costs")
         if changed_files is None and run_without_numbers.manifest.imported is None:
@@ -559,14 +569,12 @@ class _RunCheck:
         scorer_names = self._usable_scorers(configured)  # also notes which cannot be used
         if config is not None:
             config = config.model_copy(update={"scorers": tuple(scorer_names)})
-        n_without_gold = 0
         for question, has_gold in self.has_gold_by_question.items():
             if not has_gold and question not in golds:
-                n_without_gold += 1
-        if n_without_gold:
-            self.report.unchecked.append(f"{n_without_gold} answers without gold answers")
+                self.n_without_gold += 1
+        if self.n_without_gold:
             self._add_note(
-                f"{n_without_gold} answers have no gold answers in the bundle; with the data set's "
+                f"{self.n_without_gold} answers have no gold answers in the bundle; with the data set's "
                 "rows: --data FILE"
             )
         for record in self.run.records:

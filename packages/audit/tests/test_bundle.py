@@ -29,7 +29,7 @@ from tests.made_up import musique_rows, write_rows
 pytestmark = pytest.mark.usefixtures("fake_model")
 
 SCORER = "musique.answer_f1"
-_ALWAYS = ("whether ", "settings that no hash covers", "the recorded version")
+_ALWAYS = ("whether ", "settings that no hash covers", "the recorded version", "the choice of")
 
 
 @pytest.fixture
@@ -105,7 +105,8 @@ def edit(path: Path, place: str, change: Callable[[Any], None], careful: bool = 
 
 
 def own(report: Report) -> list[str]:
-    """What was not checked, without what no bundle of a method of one's own records."""
+    """What was not checked, without what no bundle of a method and a first score of one's own
+    records."""
     return [phrase for phrase in report.unchecked if not phrase.startswith(_ALWAYS)]
 
 
