@@ -884,8 +884,12 @@ def _differs_from_last_step(record: StoredRecord) -> bool:
 
 
 def _phase_problems(record: StoredRecord) -> Iterator[str]:
-    """Yield a phrase for costs in a phase that is none of a question, and for costs of a study
-    without a step of one: a study goes on after the stop, and notes the answers of its steps."""
+    """Yield a phrase for costs in a phase that is none of a question, and for costs of the phase
+    "study" without a step that they can be of.
+
+    A study (`--record-stops`) goes on after the search has stopped: its steps have the action
+    "study". It also lets the steps before that answer, which is booked under "study" too.
+    """
     phases_with_requests = {name for name, phase in record.usage.items() if phase.get("requests")}
     known_phases = {*_QUESTION_PHASES, _STUDY_PHASE}
     if phases_with_requests - known_phases:

@@ -206,7 +206,8 @@ def _installed_version(distribution: str) -> str:
 
 
 def _code_version(name: str, module: str) -> list[str]:
-    """["code 1a2b3c4d"], a hash of the code of a user's own scorer; [] for any other scorer.
+    """["code 1a2b3c4d"], a hash of the code of a scorer from elsewhere, such as a user's own file;
+    [] for this project's scorers, which state a version.
 
     Args:
         name: The scorer's name; that of a user's own has a ":" in it.
