@@ -30,6 +30,8 @@ class MethodDeclaration:
         is_floor: Whether it is a floor, which only marks what others must beat.
         scoring_roles: Roles whose model scores plain texts, which are no prompts.
         asks_application: Whether its reader is an application of the user's.
+        ranks_by_attention: Whether its reader's attention may rank passages, in requests that write
+            nothing.
         max_passages: Most passages that an answer shows by the run's settings; None where they set
             no number or are not those of this version.
         max_passage_tokens: Most tokens of these passages together; None likewise.
@@ -44,6 +46,7 @@ class MethodDeclaration:
     is_floor: bool
     scoring_roles: frozenset[str]
     asks_application: bool
+    ranks_by_attention: bool
     max_passages: int | None
     max_passage_tokens: int | None
     index_models: frozenset[str]
@@ -89,6 +92,7 @@ def method_declaration(run: StoredRun) -> MethodDeclaration | None:
         is_floor=method.traits.floor,
         scoring_roles=_scoring_roles(method),
         asks_application="application" in method.needs.get("reader", ()),
+        ranks_by_attention="attention" in method.needs.get("reader", ()),
         max_passages=max_passages,
         max_passage_tokens=max_passage_tokens,
         index_models=index_models,

@@ -760,10 +760,21 @@ def _request_problems(
     if expected.declaration is None or not expected.declaration.one_request:
         return
     search, answer = phases
-    search_requests = _count_model_requests([search])
-    if _count_model_requests([answer]) != 1 or search_requests > _MAX_RANKING_REQUESTS:
+    too_many_in_search = _count_model_requests([search]) > _MAX_RANKING_REQUESTS
+    if too_many_in_search and expected.declaration.ranks_by_attention:
+        too_many_in_search = not _are_full_passes(search, expected.window)
+    if _count_model_requests([answer]) != 1 or too_many_in_search:
         yield "several requests, where the method makes one"
     yield from _reply_problems(record, phases, expected)
+
+
+def _are_full_passes(search: PhaseUsage, window: int | None) -> bool:
+    """Whether the requests of a search by attention are passes over a text that one window does not
+    hold: each reads half a window or more, on average. False where no window is recorded."""
+    if window is None:
+        return False
+    tokens_in_context = _sum_costs([search], "tokens_in", "tokens_cached")
+    return tokens_in_context >= 0.5 * window * _count_model_requests([search])
 
 
 def _reply_problems(
@@ -867,6 +878,11 @@ def _token_problems(
         return  # some of the tokens were read by an encoder, not in the prompt
     instructions = expected.prompt_characters + 2 * expected.instruction_characters
     max_characters = 2.5 * (shown_characters + instructions) + _PROMPT_FRAME_CHARACTERS
+    search_requests = _count_model_requests(phases[:1])
+    if expected.declaration.ranks_by_attention and search_requests:
+        # Passes over the whole text: each begins with the better half of the one before.
+        passes_characters = 2.5 * 2 * sum(record.document_characters or ())
+        max_characters += passes_characters + search_requests * max_characters
     if tokens_read * expected.characters_per_token > max_characters:
         yield "more tokens than the prompt and the passages shown have"
 

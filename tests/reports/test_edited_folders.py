@@ -382,3 +382,18 @@ def test_a_record_that_took_longer_than_any_start_of_its_run_is_named(tmp_path, 
     _, long, _ = command("report", str(tmp_path / "long"))
     assert "does not fit" not in fits
     assert "a record took 60.0 s, and no start of the run lasted as long" in " ".join(long.split())
+
+
+def test_ranking_in_several_passes_is_no_oddity(tmp_path, command):
+    """A text longer than the window is ranked by attention pass after pass."""
+    made = call(
+        "run", "--method", "icr", "--model", "pocket-llama", "--dataset", "pocket/musique",
+        "--limit", "2", "--set", "model.window=512", "--out", str(tmp_path), "--mlflow", "off",
+    )  # fmt: skip
+    assert (made.code, "does not fit" in made.text) == (0, False), made.text
+    (folder,) = [path.parent for path in tmp_path.rglob("run.yaml")]
+    edited = Folder(folder, folder)
+    edited.each(lambda row: row["usage"]["search"].update(requests=40))
+    edited.seal()
+    _, out, _ = command("report", str(tmp_path))
+    assert "2 of 2 records have several requests" in " ".join(out.split())
