@@ -12,6 +12,7 @@ import numpy as np
 from harness.storage.run_folder import StoredRun
 from reports.cached_checks import RecordChecks, check_or_read_cached
 from reports.consistency import file_inconsistencies, unchecked_parts
+from reports.differences import differences
 from reports.examined import Examined, examine
 from reports.gold_rows import dataset_inconsistencies
 from reports.rescored import RescoringResult, rescore
@@ -149,12 +150,18 @@ class Checks:
         ]
 
     def _inconsistencies_between(self, repeats: Sequence[StoredRun]) -> list[str]:
-        """What of the later seeds of a run does not fit to its first one, a sentence each: other
-        texts, and answers that were copied."""
+        """What of the later seeds of a run does not fit to its first one, a sentence each: another
+        reader, other texts, and answers that were copied."""
         first, *others = repeats
         first_examined = self.examined(first)
         sentences = []
         for repeat in others:
+            seeds = f"seed {repeat.config.seed} and seed {first.config.seed}"
+            sentences += [
+                f"{seeds}: other readers ({difference})"
+                for difference in differences(repeat, first)
+                if difference.key.startswith("manifest.models.reader")
+            ]
             examined = self.examined(repeat)
             counts = {
                 "other gold answers": examined.count_different_golds(first_examined),
@@ -163,7 +170,6 @@ class Checks:
             }
             for what, count in counts.items():
                 if count:
-                    seeds = f"seed {repeat.config.seed} and seed {first.config.seed}"
                     sentences.append(f"{seeds}: {count} records with {what}")
         return sentences
 

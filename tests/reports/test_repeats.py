@@ -132,6 +132,12 @@ def test_each_repeat_is_checked_and_the_mean_is_not(tmp_path, command):
     }
     second = Folder(folders[1], folders[0])
     honest = second.rows()
+    reader = second.manifest_of()["models"]["reader"]
+    second.manifest(models__reader__weights="f" * 64)
+    second.seal()
+    _, out, _ = command("report", root, "--average-seeds")
+    assert "does not fit: seed 1 and seed 0: other readers" in " ".join(out.split())
+    second.manifest(models__reader=reader)
     second.usage(lambda phase: phase.update(tokens_in=9_000))
     second.seal()
     for verb in ("report", "compare"):
