@@ -10,7 +10,7 @@ without them, tokens without them. A share is over the questions that both answe
 texts would look cheap by its mean.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -32,6 +32,8 @@ _FEWEST_OF_DOMINATED = 5
 """Of fewer questions, one has a large part of the cost in any case."""
 _MAX_SHARE_OF_DOMINATING = 0.05
 """Of a method's questions: so many at most are a few."""
+_MIN_SHARE_OF_AS_DEAR = 0.9
+"""Of a dear question's cost: another one that costs so much is as dear."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +83,17 @@ class DearQuestions(NamedTuple):
     """Questions that take much of a method's cost.
 
     Attributes:
-        n_questions: How many they are.
+        ids: Their ids.
         share: Their part of the cost, in [0, 1].
     """
 
-    n_questions: int
+    ids: Collection[str]
     share: float
+
+    @property
+    def n_questions(self) -> int:
+        """How many they are."""
+        return len(self.ids)
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,10 @@ class ComparedCost:
 
     def dominating_questions(self, row: TableRow) -> DearQuestions | None:
         """The fewest questions that take half or more of the cost of a run, where they are at most one
-        in twenty, or a single one; else None, and also of fewer than five questions."""
+        in twenty, or a single one; else None, and also of fewer than five questions.
+
+        All questions that cost about as much as the cheapest of these are among them.
+        """
         question_costs = self.by_run.get(row.run.name, {})
         if len(question_costs) < _FEWEST_OF_DOMINATED:
             return None
@@ -175,11 +185,30 @@ class ComparedCost:
         most_questions = max(1, int(_MAX_SHARE_OF_DOMINATING * len(question_costs)))
         costliest_first = sorted(question_costs.values(), reverse=True)
         taken = 0.0
-        for number, cost in enumerate(costliest_first[:most_questions], start=1):
+        for cost in costliest_first[:most_questions]:
             taken += cost
             if taken >= _MIN_DOMINATING_SHARE * total:
-                return DearQuestions(number, taken / total)
+                return _questions_as_dear(question_costs, _MIN_SHARE_OF_AS_DEAR * cost)
         return None
+
+    def contrary_without_questions(
+        self, row: TableRow, other: TableRow, questions: Collection[str]
+    ) -> str:
+        """The share of one cost in another without some questions, where that turns the comparison
+        round: "300 %"; "" where it does not.
+
+        Args:
+            row: A run.
+            other: The run that it is compared with.
+            questions: The ids of the questions to leave out.
+        """
+        share = self.share(row, other)
+        if share is None:
+            return ""
+        own_costs = self.by_run.get(row.run.name, {})
+        other_costs = self.by_run.get(other.run.name, {})
+        remaining = {key: cost for key, cost in own_costs.items() if key not in questions}
+        return _contrary(share, _ratio(remaining, other_costs))
 
     def unshared_questions(self, row: TableRow, other: TableRow) -> DearQuestions | None:
         """The questions that a run answered and another one did not, where they take half or more of
@@ -196,7 +225,7 @@ class ComparedCost:
         total = sum(own_costs.values())
         if not unshared or taken < _MIN_DOMINATING_SHARE * total:
             return None
-        return DearQuestions(len(unshared), taken / total)
+        return DearQuestions(unshared, taken / total)
 
 
 @dataclass(frozen=True)
@@ -345,6 +374,18 @@ def _cost_without_index(
     return ComparedCost(
         kind, "without those of indexes, which are unknown", by_run, by_run_without_index=by_run
     )
+
+
+def _questions_as_dear(question_costs: _CostByQuestion, least_cost: float) -> DearQuestions:
+    """The questions of a run that cost so much or more, with their part of its cost.
+
+    Args:
+        question_costs: Question -> its cost.
+        least_cost: The lowest cost of a dear question.
+    """
+    dear = [question for question, cost in question_costs.items() if cost >= least_cost]
+    taken = sum(question_costs[question] for question in dear)
+    return DearQuestions(dear, taken / sum(question_costs.values()))
 
 
 def _questions_an_index(row: TableRow) -> float:

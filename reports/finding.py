@@ -257,8 +257,20 @@ class _SeveralMethods:
         sentences += self._same_text_to_all()
         sentences += self._selection_bias()
         sentences += self._own_models_of_applications()
-        sentences += self._sentences_on_other_models()
+        if self._best_is_alone_with_its_model:
+            return [
+                *sentences,
+                *self._sentences_on_untested(),
+                *self._sentences_on_other_models(with_scores=False),
+            ]
+        sentences += self._sentences_on_other_models(with_scores=True)
         return [*sentences, *self._sentences_on_untested()]
+
+    @property
+    def _best_is_alone_with_its_model(self) -> bool:
+        """Whether every other method has another model, so that none is tested against the best."""
+        others = self.group.methods[1:]
+        return all(self.tests.untested.get(each.run_name) == OTHER_MODEL for each in others)
 
     def _same_text_to_all(self) -> list[str]:
         """A sentence on each method that gave almost the same text to all questions; [] for none.
@@ -329,8 +341,11 @@ class _SeveralMethods:
         runs_by_reason: dict[str, list[Ranked]] = {}
         for run in (*self.group.methods, *self.group.floors):
             reason = self.tests.untested.get(run.run_name)
+            if reason is None:
+                continue
             has_sentence = reason == OTHER_MODEL and run.row.model in models_with_sentence
-            if reason is None or (has_sentence and run in self.group.methods):
+            has_scores_there = has_sentence and not self._best_is_alone_with_its_model
+            if has_scores_there and run in self.group.methods:
                 continue
             runs_by_reason.setdefault(reason, []).append(run)
         sentences = []
@@ -355,13 +370,17 @@ class _SeveralMethods:
             in_brackets += cost_in_brackets(self.group, run)
         return f"{run.method} ({in_brackets})"
 
-    def _sentences_on_other_models(self) -> list[str]:
+    def _sentences_on_other_models(self, *, with_scores: bool) -> list[str]:
         """For each of the first two other models, a sentence on what its methods score and which its
-        best one is shown to be better than."""
+        best one is shown to be better than.
+
+        Args:
+            with_scores: Whether the scores are said.
+        """
         sentences = []
         for group in self._groups_with_sentence:
             tests = PairTests(group, self.tests.checks)
-            sentences.append(_on_other_model(group, tests))
+            sentences.append(_on_other_model(group, tests, with_scores=with_scores))
         return sentences
 
     @property
@@ -388,7 +407,7 @@ class _SeveralMethods:
         return groups
 
 
-def _on_other_model(group: Group, tests: PairTests) -> str:
+def _on_other_model(group: Group, tests: PairTests, *, with_scores: bool) -> str:
     """What the methods of another model score, and which of them its best one is shown to be better
     than.
 
@@ -398,21 +417,22 @@ def _on_other_model(group: Group, tests: PairTests) -> str:
     Args:
         group: The ranked runs of one model.
         tests: Their tests.
+        with_scores: Whether the scores are said.
     """
     best, *others = group.methods
-    scores = join_names([f"{each.row.label} {each.points}" for each in others])
-    scored = (
-        f"With the model {best.row.model}, {best.row.label} scores {best.points} points, {scores}"
-    )
+    start = f"With the model {best.row.model}, "
+    if with_scores:
+        scores = join_names([f"{each.row.label} {each.points}" for each in others])
+        start += f"{best.row.label} scores {best.points} points, {scores}; "
     rivals = [each.row.label for each in (*group.leaders[1:], *tests.rivals)]
     separated = [each.row.label for each in tests.separated]
     better = f"that {best.row.label} {group.is_better} than"
     if not rivals:
-        return f"{scored}; these questions show {better} {join_names(separated)}."
+        return f"{start}these questions show {better} {join_names(separated)}."
     not_shown = f"these questions do not show {better} {join_names(rivals, 'or')}"
     if not separated:
-        return f"{scored}; {not_shown}."
-    return f"{scored}; {not_shown}, only that it {group.is_better} than {join_names(separated)}."
+        return f"{start}{not_shown}."
+    return f"{start}{not_shown}, only that it {group.is_better} than {join_names(separated)}."
 
 
 def _floors_above_zero(group: Group) -> list[str]:

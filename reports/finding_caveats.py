@@ -1,5 +1,5 @@
-"""The last of the opening sentences: what is not ranked and why, failed and left-out questions, and
-runs that are not finished.
+"""The last of the opening sentences: answers from cut texts, what is not ranked and why, failed and
+left-out questions, and runs that are not finished.
 
     "Failed questions, which count 0: 2 of 20 of bm25. Not ranked, as scored on other questions: graph
     (3 of 20)."
@@ -40,8 +40,9 @@ def _all_methods_are_unfinished(rows: Sequence[TableRow]) -> bool:
 
 
 def caveats(rows: Sequence[TableRow], group: Group) -> list[str]:
-    """A sentence for each of these that some run has: it is not ranked, failed questions (scored 0
-    or left out), questions that the loader left out, and a run that is not finished.
+    """A sentence for each of these that some run has: most answers from a cut text, it is not ranked,
+    failed questions (scored 0 or left out), questions that the loader left out, and a run that is
+    not finished.
 
         -> ["Failed questions, which count 0: 2 of bm25 and 1 of pecan.", "Not finished: sbert."]
 
@@ -50,12 +51,12 @@ def caveats(rows: Sequence[TableRow], group: Group) -> list[str]:
         group: The ranked runs.
     """
     names_by_caveat: dict[str, Sequence[str]] = {}
+    names_by_caveat["Answered from a cut text"] = _mostly_cut_in_words(group)
     for runs in group.not_ranked:
         names_by_caveat[runs.reason] = runs.names
     asked_alike = [row for row in rows if not row.asked_otherwise]
     scored_0 = [row for row in asked_alike if not _leaves_failed_out(row)]
     skipped = [row for row in asked_alike if _leaves_failed_out(row)]
-    names_by_caveat["Failed on all questions"] = _names_of_failed(asked_alike, group)
     names_by_caveat["Failed questions, which count 0"] = _failed_in_words(scored_0, group)
     names_by_caveat["Failed questions, left out"] = _failed_in_words(skipped, group)
     names_by_caveat["Left out when the questions were loaded"] = _left_out_by_loader(
@@ -92,15 +93,21 @@ def _failed_in_words(rows: Sequence[TableRow], group: Group) -> list[str]:
     return in_words
 
 
-def _names_of_failed(rows: Sequence[TableRow], group: Group) -> list[str]:
-    """The names of the runs of which every question failed.
+def _mostly_cut_in_words(group: Group) -> list[str]:
+    """How many questions of each method were answered from a cut text, "96 of 120 questions of
+    full-context", where they are more than half of those that it answered.
 
     Args:
-        rows: The rows of the runs.
         group: The ranked runs.
     """
-    failed = [row for row in rows if row.n_failed == row.n_questions]
-    return [_name(row, with_model=group.several_models) for row in failed]
+    in_words = []
+    for method in group.methods:
+        columns = method.row.run.columns
+        n_answered = int(columns.answered.sum())
+        n_cut = int((columns.truncated & columns.answered).sum())
+        if n_cut > n_answered / 2:
+            in_words.append(f"{n_cut} of {n_answered} questions of {method.method}")
+    return in_words
 
 
 def _unfinished_names(group: Group) -> list[str]:

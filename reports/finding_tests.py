@@ -5,10 +5,13 @@ and which methods it is shown to be better than.
     between 15.7 less and 5.7 more), only that it is better than lead (60.0 points less)."
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 
+from reports import facts, run_records
+from reports.number_formats import points_of_100
 from reports.proposals import Proposals
 from reports.ranked import Ranked
 from reports.ranking import (
@@ -82,6 +85,7 @@ class TestedDifferences:
             *self._floors_with_too_few_questions(),
             *self._equality(),
             *self.separation(),
+            *self._higher_where_both_answered(),
             *self._document_that_decides(self._rivals_with_interval),
         ]
 
@@ -249,6 +253,43 @@ class TestedDifferences:
         elif n_others:
             in_words.append(f"{n_others} others")
         return join_names(in_words, "or")
+
+    def _higher_where_both_answered(self) -> list[str]:
+        """One sentence on the methods that score less than the best one only as failed questions count
+        0: on those that both answered they score more; [] for none.
+
+        -> ["Failed questions count 0: on the 60 that both answered, full-context scores 90.0 points
+            against 66.7 of bm25."]
+        """
+        best = self.group.best
+        in_words = []
+        for method in (*self.tests.rivals, *self.tests.separated):
+            answered = set(self.group.questions)
+            answered -= run_records.failed_ids(best.row.run) | run_records.failed_ids(
+                method.row.run
+            )
+            if not answered:
+                continue
+            points = self._mean_points(method, answered)
+            points_of_best = self._mean_points(best, answered)
+            if float(points) > float(points_of_best):
+                higher = f"{points} points against {points_of_best} of {best.method}"
+                in_words.append(
+                    f"on the {len(answered)} that both answered, {method.method} scores {higher}"
+                )
+        if not in_words:
+            return []
+        return [f"Failed questions count 0: {join_names(in_words)}."]
+
+    def _mean_points(self, run: Ranked, questions: Collection[str]) -> str:
+        """The mean score of a run over some questions, as the tables write it: "90.0".
+
+        Args:
+            run: The run.
+            questions: The ids of one or more questions that it has the score for.
+        """
+        value_by_question = facts.score_values(run.row.run, self.group.score).by_question()
+        return points_of_100(fmean(value_by_question[question] for question in questions))
 
     def _not_comparable(self) -> list[str]:
         """One sentence on the rivals that this test cannot compare with the best method, as one

@@ -70,12 +70,14 @@ class Proposals:
 
     @property
     def named_rivals(self) -> list[Ranked]:
-        """Of many methods that the best one is not shown to be better than, those to name: what is
-        proposed, else the risky one, else the one with the highest score."""
-        if self.safe:
-            return self.safe
-        rival_with_highest_score = self.tests.rivals[0]
-        return [self.risky or rival_with_highest_score]
+        """Of many methods that the best one is not shown to be better than, those to name: one that is
+        nearly as good and cheaper, else the one with the highest score; and the cheapest that may be
+        proposed, else the risky one."""
+        nearest = self.nearly_as_good or self.tests.rivals[0]
+        cheapest = self.proposed or self.risky
+        if cheapest is None or cheapest is nearest:
+            return [nearest]
+        return [nearest, cheapest]
 
     @cached_property
     def without_right_answer(self) -> list[Ranked]:

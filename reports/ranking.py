@@ -293,6 +293,8 @@ class _Ranking:
             reason = self._why_not_ranked(row)
             if reason is not None:
                 self._note_not_ranked(self._name_of_not_ranked(row), reason)
+            elif row.n_failed == row.n_questions:
+                self._note_not_ranked(self._name_among_all(row), "Failed on all questions")
             elif row.score(self._score).mean is None:
                 continue
             elif row.is_floor or row.is_upper_bound:
@@ -366,6 +368,12 @@ class _Ranking:
             in_brackets = f"{in_brackets}, {row.n_failed} of {row.n_questions} failed"
         return f"{row.label} ({in_brackets})"
 
+    def _name_among_all(self, row: TableRow) -> str:
+        """The name of a row, with its model where the table has several: "bm25 with llama-8b"."""
+        if len(_models(self._rows)) > 1:
+            return row.label_with_model
+        return row.label
+
     @cached_property
     def _some_method_is_finished(self) -> bool:
         """Whether the run of any method is finished."""
@@ -415,6 +423,8 @@ def _why_asked_otherwise(row: TableRow) -> str:
 
     -> "Not ranked, because of other rows of the data set"
     """
+    if row.reasons_not_to_rank[0] == "another task (shots)":
+        return "Not ranked, because of other examples in the prompt (shots)"
     reason = row.reasons_not_to_rank[0].partition(" (")[0]
     if reason == "another failed":  # the setting of that name
         treatment = "count 0, and are not left out"
