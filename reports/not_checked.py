@@ -57,7 +57,7 @@ def not_checked_phrases(
         *_answers_part(own_runs),
         *_failures_part(own_runs),
         *_summary_part(own_runs),
-        *_index_part(own_runs),
+        *unchecked_costs(own_runs),
         *_seconds_part(own_runs),
         *_money_part(own_runs),
     ]
@@ -160,11 +160,18 @@ def _summary_part(runs: Sequence[StoredRun]) -> list[str]:
     return []
 
 
-def _index_part(runs: Sequence[StoredRun]) -> list[str]:
-    """A phrase on the costs of indexes, where a method asks models for them."""
+def unchecked_costs(runs: Sequence[StoredRun]) -> list[str]:
+    """A phrase on the costs of indexes, where a method asks models for them, and one on those of
+    searches, where a model was asked in one.
+
+    Both are recorded as sums. The tokens of the answer alone are counted again (recount.py).
+    """
+    phrases = []
     if any(map(asks_models_for_indexes, runs)):
-        return ["index costs"]
-    return []
+        phrases.append("index costs")
+    if any(run.columns.cost("search", "requests").any() for run in runs):
+        phrases.append("search costs")
+    return phrases
 
 
 def _seconds_part(runs: Sequence[StoredRun]) -> list[str]:

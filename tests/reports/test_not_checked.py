@@ -53,6 +53,21 @@ def test_a_part_of_an_index_is_named_as_not_checked(searched):
     assert _verdicts(THIRD_OF_INDEX, searched) == [_ONLY_NAMED] * 3
 
 
+def test_searches_that_asked_a_model_are_named_as_not_checked(searched, command, tmp_path):
+    """Half of their tokens and requests, in phases and steps alike, was silent and certified."""
+    root = str(searched["pecan"].parent)
+    for verb in ("report", "compare"):
+        code, out, _ = command(verb, root)
+        assert (code, "index costs, search costs" in out.rpartition("not checked: ")[2]) == (
+            0,
+            True,
+        )
+    bundle = str(tmp_path / "b.zip")
+    command("export", root, bundle)
+    code, out, _ = command("verify", bundle)
+    assert (code, "search costs" in out.splitlines()[-1]) == (0, True)
+
+
 def _verdicts(edit, runs):
     """What compare, report and verify say of an edit."""
     with copies(runs) as here:

@@ -60,12 +60,11 @@ from harness_audit.bundle import (
 )
 from reports.consistency import inconsistencies, unchecked_parts
 from reports.copies import reproduction_notes
-from reports.declared import asks_models_for_indexes
 from reports.differences import size_differences
 from reports.examined import examine
 from reports.facts import is_application
 from reports.gold_rows import RowsCompared, check_one_dataset, compare_with_rows, load_golds
-from reports.not_checked import OF_APPLICATIONS, choice_of_score
+from reports.not_checked import OF_APPLICATIONS, choice_of_score, unchecked_costs
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table", "does not fit"]
 NEVER_CHECKED = (
@@ -415,8 +414,8 @@ class _RunCheck:
             self._add_unchecked_phrase(phrase)
         if is_application(self.run):
             self._add_unchecked_phrase(OF_APPLICATIONS)
-        if asks_models_for_indexes(self.run):
-            self._add_unchecked_phrase("index costs")
+        for phrase in unchecked_costs([self.run]):
+            self._add_unchecked_phrase(phrase)
         if changed_files is None and run_without_numbers.manifest.imported is None:
             self._add_unchecked_phrase("whether the files are as the run left them")
 
