@@ -10,6 +10,7 @@ import yaml
 
 from bench.commands import call
 from bench.fabrications import Edit, Folder, Record
+from bench.fabrications_sixth import half_of_layers
 
 _ROWS = "gold answers and evidence"
 _ANSWERS = "the model gave these answers"
@@ -112,19 +113,6 @@ def _called_musique(folder: Folder) -> None:
     """Made-up rows are called MuSiQue."""
     folder.config(dataset__name="musique")
     folder.manifest(dataset__name="musique")
-
-
-def _half_of_layers(folder: Folder) -> None:
-    """The model is said to have half of its layers, and FLOPs are theirs."""
-    shape = folder.manifest_of()["shapes"]["reader"]
-    folder.manifest(shapes__reader__layers=shape["layers"] // 2)
-
-    def fewer(phase: Record) -> None:
-        """Give a phase 60 % of its FLOPs."""
-        for key in ("flops", "roles"):
-            phase[key] = {name: 0.6 * value for name, value in phase[key].items()}
-
-    folder.usage(fewer)
 
 
 def _small_window(folder: Folder) -> None:
@@ -270,7 +258,7 @@ EIGHTH_EDITS: tuple[Edit, ...] = (
     _in_both("question texts, in both runs", _each(_asked_otherwise)),
     _in_both("evidence is what is shown, in both runs", _each(_evidence_is_shown)),
     _in_both("called musique, in both runs", _called_musique),
-    _in_both("half of the layers, in both runs", _half_of_layers, "model sizes", "sizes of models"),
+    _in_both("half of the layers, in both runs", half_of_layers, "model sizes", "sizes of models"),
     _in_both("a window that no prompt fits, in both runs", _small_window),
     _in_both("a lenient score first, in both runs", _lenient_first, "the choice of", "the choice of"),
     _in_both("gold and the rows' hash, in both runs", _other_fingerprint),

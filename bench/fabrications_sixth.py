@@ -22,7 +22,7 @@ def _free_indexes(folder: Folder) -> None:
     folder.summarise()
 
 
-def _half_model(folder: Folder) -> None:
+def half_of_layers(folder: Folder) -> None:
     """The model is said to have half of its layers, and FLOPs are theirs."""
     shape = folder.manifest_of()["shapes"]["reader"]
     folder.manifest(shapes__reader__layers=shape["layers"] // 2)
@@ -195,7 +195,7 @@ def _scored_again(name: str, change: Callable[[Record], None]) -> Edit:
 SIXTH_EDITS: tuple[Edit, ...] = (
     _of_each("the cost of searches called a study", _studied, of="sbert"),
     Edit("indexes without costs", _free_indexes, of="sbert"),
-    Edit("half of the layers", _half_model, "sizes of models"),
+    Edit("half of the layers", half_of_layers, "sizes of models"),
     Edit("answered twice", _answered_twice),
     _scored_again("two answers in one", _several_answers),
     Edit("a passage over another", _passage_over_another),

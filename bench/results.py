@@ -41,7 +41,11 @@ def main(runs: str) -> None:
 
 
 def write_second_reader(runs: str) -> None:
-    """Write the second reader's table into docs/results.md; raises CalledProcessError where a command fails."""
+    """Write the second reader's table into docs/results.md.
+
+    Raises:
+        CalledProcessError: A command failed.
+    """
     table = full_table(runs, find_runs(Path(runs)))
     replace(ROOT / "docs" / "results.md", table, begin=BEGIN_SECOND_READER)
 

@@ -6,8 +6,8 @@
     costs.remarks                       ["Money is not compared, as that of sbert is unknown."]
 
 The first of these that is known for all methods: money, FLOPs, tokens with those of indexes, FLOPs
-without them, tokens without them. A share is over the questions that both answered: a method that fails on the longest
-texts would look cheap by its mean.
+without them, tokens without them. A share is over the questions that both answered: a method that
+fails on the longest texts would look cheap by its mean.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
